@@ -1,0 +1,32 @@
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.installed
+
+.PHONY: run test test-slow lint bench clean
+
+$(STAMP): pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --constraint constraints.txt torch
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[all,dev]'
+	touch $@
+
+run: $(STAMP)  ## the quick start
+	$(BIN)/fullrank bench layers --quick
+
+test: $(STAMP)  ## the whole fast suite
+	$(BIN)/python -m pytest -n auto
+
+test-slow: $(STAMP)  ## the tests that take minutes
+	$(BIN)/python -m pytest -m slow
+
+lint: $(STAMP)
+	$(BIN)/ruff format --check src tests
+	$(BIN)/ruff check src tests
+	$(BIN)/mypy
+
+bench: $(STAMP)  ## every benchmark, in full
+	$(BIN)/fullrank bench layers
+
+clean:
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache

@@ -1,0 +1,1 @@
+"""Workloads, peers and stopwatches behind ``fullrank bench``."""

@@ -1,0 +1,79 @@
+"""The ``fullrank`` program: finds the verb, runs it, turns errors into sentences."""
+
+import difflib
+import importlib
+import sys
+from collections.abc import Sequence
+
+import typer
+from rich.console import Console
+
+from fullrank import __version__
+
+# Each verb lives in fullrank.cli.<verb> as the Typer application `app`; it is
+# imported only when it is called, so that `fullrank --help` answers at once.
+VERBS = {
+    "bench": "Measure speed and memory against the plain formula and PyG's layers.",
+    "data": "List, prepare, describe and verify data sets.",
+}
+
+
+class _Verbs(typer.core.TyperGroup):
+    """A command group that imports a verb when it is needed."""
+
+    def list_commands(self, ctx: typer.Context) -> list[str]:
+        return list(VERBS)
+
+    def get_command(self, ctx: typer.Context, cmd_name: str):
+        if cmd_name not in VERBS:
+            nearest = difflib.get_close_matches(cmd_name, VERBS, n=1)
+            hint = f"; did you mean {nearest[0]!r}?" if nearest else ""
+            ctx.fail(f"there is no command {cmd_name!r}{hint}")
+        module = importlib.import_module(f"fullrank.cli.{cmd_name}")
+        command = typer.main.get_command(module.app)
+        command.name = cmd_name
+        command.help = VERBS[cmd_name]
+        return command
+
+    def format_commands(self, ctx: typer.Context, formatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(VERBS.items()))
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        print(f"fullrank {__version__}")
+        raise typer.Exit()
+
+
+app = typer.Typer(
+    cls=_Verbs,
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+@app.callback()
+def fullrank(
+    version: bool = typer.Option(
+        False, "--version", callback=_show_version, is_eager=True, help="And leave."
+    ),
+) -> None:
+    """Graph neural networks whose aggregators keep the rank of what they aggregate."""
+
+
+def main(args: Sequence[str] | None = None) -> None:
+    """Run the program; what the user got wrong ends in one sentence and status 2."""
+    try:
+        app(args=args)
+    except (ValueError, OSError, ModuleNotFoundError) as error:
+        Console(stderr=True).print(
+            f"error: {error}", style="bold red", markup=False, highlight=False
+        )
+        sys.exit(2)
+
+
+if __name__ == "__main__":
+    main()
