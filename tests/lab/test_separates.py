@@ -1,0 +1,112 @@
+import pytest
+import torch
+from shared_data import shared_data
+from torch_geometric.nn import GINConv, global_add_pool
+
+from fullrank.lab import PairNet, load_suite, separates
+
+
+class Gin(torch.nn.Module):
+    def __init__(self, in_channels, channels=16, num_layers=5):
+        super().__init__()
+        widths = [in_channels] + [channels] * num_layers
+        self.convs = torch.nn.ModuleList(
+            GINConv(
+                torch.nn.Sequential(
+                    torch.nn.Linear(width, channels),
+                    torch.nn.Tanh(),
+                    torch.nn.Linear(channels, channels),
+                )
+            )
+            for width in widths[:-1]
+        )
+
+    def forward(self, batch):
+        x = batch.x
+        for conv in self.convs:
+            x = conv(x, batch.edge_index).tanh()
+        return global_add_pool(x, batch.batch, batch.num_graphs)
+
+
+@pytest.fixture(autouse=True)
+def _seed():
+    torch.manual_seed(0)
+
+
+def brec():
+    return load_suite("brec", shared_data() / "expressiveness")
+
+
+def test_message_passing_is_exactly_as_strong_as_1wl_on_the_atlas():
+    suite = load_suite("atlas")
+    separation = separates(Gin(suite.num_features), suite)
+    assert torch.equal(separation.separated, suite.wl_separated())
+
+
+def test_message_passing_tells_no_brec_pair_apart():
+    separation = separates(Gin(1), brec())
+    assert separation.count == 0
+    assert separation.by_group()["cfi"] == (0, 100)
+    assert str(separation) == "0 of 400 pairs of brec"
+
+
+def test_the_3wl_reference_tells_many_brec_pairs_apart_and_none_beyond_its_bound():
+    told = separates(PairNet(1, channels=8), brec(), relabelings=2).by_group()
+    assert told["basic"] == (60, 60)
+    assert told["regular"] == (50, 50)
+    assert told["extension"][0] >= 90
+    for beyond in ("str", "4vtx", "dr"):
+        assert told[beyond][0] == 0
+
+
+def test_isomorphic_copies_are_never_told_apart():
+    copies = load_suite("csl").isomorphic_copies()
+    assert separates(PairNet(1), copies).count == 0
+
+
+class NodesByName(torch.nn.Module):
+    """Depends on the names of the nodes: nothing it says is about the graph."""
+
+    def forward(self, batch):
+        name = (
+            torch.arange(batch.num_nodes, dtype=batch.x.dtype) - batch.ptr[batch.batch]
+        )
+        source, target = batch.edge_index
+        noisy = torch.zeros_like(name).index_add_(
+            0, target, name[source] * name[target]
+        )
+        return global_add_pool(noisy.sin().view(-1, 1), batch.batch, batch.num_graphs)
+
+
+def test_what_changes_with_the_labels_is_not_counted():
+    assert separates(NodesByName(), load_suite("csl")).count == 0
+
+
+def test_a_difference_of_rounding_size_is_not_counted():
+    class Nudge(torch.nn.Module):
+        def __init__(self, size):
+            super().__init__()
+            self.size = size
+
+        def forward(self, batch):
+            return 1 + self.size * torch.arange(batch.num_graphs).double().view(-1, 1)
+
+    suite = load_suite("csl")
+    assert separates(Nudge(1e-12), suite).count == 0
+    assert separates(Nudge(1e-6), suite).count == len(suite)
+
+
+def test_a_transform_runs_after_each_relabeling():
+    def name_nodes(batch):
+        batch.x = torch.arange(batch.num_nodes).double().view(-1, 1)
+        return batch
+
+    suite = load_suite("csl")
+    assert separates(Gin(1), suite, transform=name_nodes).count == 0
+
+
+def test_the_model_is_left_as_it_was():
+    model = Gin(1).train()
+    separates(model, load_suite("csl"), relabelings=2)
+    assert model.training
+    assert next(model.parameters()).dtype == torch.float32
