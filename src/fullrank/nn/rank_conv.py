@@ -1,0 +1,284 @@
+"""What ExpandingConv and CombConv share: reading the graph, and choosing the path."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch_geometric.nn.aggr import Aggregation, SumAggregation
+from torch_geometric.nn.conv import MessagePassing
+from torch_geometric.nn.dense.linear import Linear
+from torch_geometric.nn.resolver import activation_resolver
+from torch_geometric.typing import Adj
+
+from fullrank.nn.coefficients import Coefficients, as_pair
+from fullrank.nn.neighborhoods import (
+    Neighborhoods,
+    as_edge_list,
+    check_indices,
+    edge_columns,
+    materialize,
+    read_neighborhoods,
+)
+
+Channels = int | tuple[int, int]
+EdgeDim = int | Sequence[int] | None
+Features = Tensor | tuple[Tensor, Tensor]
+
+
+class RankConv(MessagePassing):
+    r"""Base of the layers that aggregate with coefficients :math:`\mathbf{m}_{uv}`.
+
+    It reads the graph (formats, self-loops, edge features), checks the input and
+    chooses between the fast path and PyG's :meth:`propagate`, which explainers and
+    message hooks need. A subclass says how coefficients meet features, in
+    :meth:`expand` (plainly, for each pair) and :meth:`aggregate_fast`.
+    """
+
+    def __init__(
+        self,
+        in_channels: Channels,
+        out_channels: int,
+        coefficients: Coefficients,
+        mlp: torch.nn.Module | None,
+        *,
+        expansion: int,
+        re_sum: bool,
+        edge_dim: EdgeDim,
+        aggr: str | list[str] | Aggregation,
+        activation: str | None,
+        add_self_loops: bool,
+        bipartite_self_loops: bool,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(aggr=aggr, **kwargs)
+        d_src, d_dst = as_pair(in_channels)
+        if any(width != -1 and width < 1 for width in (d_src, d_dst)):
+            raise ValueError(f"in_channels must be positive or -1, got {in_channels}")
+        if out_channels < 1:
+            raise ValueError(f"out_channels must be at least 1, got {out_channels}")
+        lazy = d_src == -1
+        self.in_channels = in_channels
+        self.out_channels = out_channels
+        self.expansion = expansion
+        self.re_sum = re_sum
+        self.edge_dim = edge_dim
+        self.add_self_loops = add_self_loops
+        self.bipartite_self_loops = bipartite_self_loops
+        self.coefficients = coefficients
+        self.edge_lin: Linear | None = None
+        if edge_dim is not None:
+            if _num_columns(edge_dim) < 1:
+                raise ValueError(f"edge_dim must be at least 1, got {edge_dim}")
+            # Without a bias, so that a node's own term has no edge feature.
+            columns = -1 if lazy else _num_columns(edge_dim)
+            self.edge_lin = Linear(columns, d_src, bias=False)
+        self.mlp = mlp or torch.nn.Sequential(
+            Linear(-1 if lazy else expansion * d_src, out_channels),
+            torch.nn.ReLU(),
+            Linear(out_channels, out_channels),
+            activation_resolver(activation) if activation else torch.nn.Identity(),
+        )
+
+    def reset_parameters(self) -> None:
+        """Reset all learnable parameters of the module."""
+        super().reset_parameters()
+        self.coefficients.reset_parameters()
+        if self.edge_lin is not None:
+            self.edge_lin.reset_parameters()
+        for module in self.mlp.modules():
+            if module is not self.mlp and hasattr(module, "reset_parameters"):
+                module.reset_parameters()
+
+    def expand(self, local: Neighborhoods, m: Tensor) -> Tensor:
+        """Return the coefficients applied to the features, for each pair."""
+        raise NotImplementedError
+
+    def aggregate_fast(self, local: Neighborhoods) -> Tensor:
+        """Return the layer's output without any tensor of pairs x expansion."""
+        raise NotImplementedError
+
+    def forward(
+        self,
+        x: Features,
+        edge_index: Adj,
+        edge_attr: Tensor | None = None,
+        *,
+        edge_color: Tensor | None = None,
+        node_color: Tensor | None = None,
+    ) -> Tensor:
+        r"""Run the layer.
+
+        Args:
+            x: Node features, or a pair ``(source, destination)`` for a bipartite
+                graph.
+            edge_index: The edges, in any of PyG's formats.
+            edge_attr: Edge features, if the layer was made with ``edge_dim``.
+            edge_color: A structural colour for each edge, for coefficients that read
+                it.
+            node_color: The same for each node's own term.
+
+        Returns:
+            The new features of the destinations.
+        """
+        local = self.neighborhoods(
+            x, edge_index, edge_attr, edge_color=edge_color, node_color=node_color
+        )
+        if self._is_watched():
+            out = self._propagate(local)
+        else:
+            out = self.aggregate_fast(local)
+        return out[: (x if isinstance(x, Tensor) else x[1]).size(0)]
+
+    def neighborhoods(
+        self,
+        x: Features,
+        edge_index: Adj,
+        edge_attr: Tensor | None = None,
+        *,
+        edge_color: Tensor | None = None,
+        node_color: Tensor | None = None,
+    ) -> Neighborhoods:
+        """Return the pairs ``(v, u)`` that the layer aggregates over."""
+        x_src, x_dst = (x, x) if isinstance(x, Tensor) else x
+        self._check_features(x_src, x_dst)
+        src, dst, value = as_edge_list(edge_index, self.flow)
+        check_indices(src, x_src.size(0), "source")
+        check_indices(dst, x_dst.size(0), "destination")
+        if edge_attr is None and self.edge_lin is not None:
+            edge_attr = value
+        first, _ = self.split_mlp()
+        if isinstance(first, Linear):
+            materialize(first, self.expansion * x_src.size(1))
+        bipartite = not isinstance(x, Tensor)
+        return read_neighborhoods(
+            x,
+            (src, dst),
+            self._edge_columns(edge_attr, src, x_src),
+            None if self.edge_lin is None else self.edge_lin.weight,
+            own_terms=self.bipartite_self_loops if bipartite else self.add_self_loops,
+            edge_color=edge_color,
+            node_color=node_color,
+        )
+
+    def messages(
+        self, x: Features, edge_index: Adj, edge_attr: Tensor | None = None, **colors
+    ) -> tuple[Tensor, Neighborhoods]:
+        """Return what is aggregated for each pair, and the pairs.
+
+        With Re-SUM these are the outputs of the MLP, without it its inputs.
+        """
+        local = self.neighborhoods(x, edge_index, edge_attr, **colors)
+        return self.message_pairs(local, self.read_coefficients(local)), local
+
+    def message_pairs(self, local: Neighborhoods, m: Tensor) -> Tensor:
+        expanded = self.expand(local, m)
+        return self.mlp(expanded) if self.re_sum else expanded
+
+    def read_coefficients(self, local: Neighborhoods) -> Tensor:
+        """Return the coefficients of all pairs, ``[E, s]``, checked."""
+        m = self.coefficients(local)
+        expected = (local.src.size(0), self.coefficients.num_aggregators)
+        if m.shape != expected:
+            raise ValueError(
+                f"{self.coefficients!r} must return a tensor of shape "
+                f"{list(expected)}, got {list(m.shape)}"
+            )
+        return m
+
+    def split_mlp(self) -> tuple[torch.nn.Module, list[torch.nn.Module]]:
+        """Return the first module of the MLP and the others."""
+        if isinstance(self.mlp, torch.nn.Sequential) and len(self.mlp):
+            first, *rest = self.mlp
+            return first, rest
+        return self.mlp, []
+
+    def paper_mlp(self) -> tuple[Tensor, Tensor, Tensor, Tensor] | None:
+        """Return weights and biases if the MLP is linear, ReLU, linear, ReLU."""
+        first, rest = self.split_mlp()
+        kinds = [Linear, torch.nn.ReLU, Linear, torch.nn.ReLU]
+        modules = [first, *rest]
+        if len(modules) != 4 or not all(map(_is_a, modules, kinds)):
+            return None
+        weights = (first.weight, first.bias, rest[1].weight, rest[1].bias)
+        return None if any(weight is None for weight in weights) else weights
+
+    @property
+    def sums(self) -> bool:
+        return isinstance(self.aggr_module, SumAggregation)
+
+    def aggregate_pairs(self, messages: Tensor, local: Neighborhoods) -> Tensor:
+        return self.aggr_module(
+            messages, local.dst, dim_size=local.x_dst.size(0), dim=self.node_dim
+        )
+
+    def message(self, messages: Tensor) -> Tensor:
+        return messages
+
+    def _is_watched(self) -> bool:
+        return bool(
+            self.explain
+            or self._message_forward_pre_hooks
+            or self._message_forward_hooks
+        )
+
+    def _propagate(self, local: Neighborhoods) -> Tensor:
+        pairs = torch.stack([local.src, local.dst])
+        size = (local.x_src.size(0), local.x_dst.size(0))
+        if self.flow == "target_to_source":
+            pairs, size = pairs.flip(0), size[::-1]
+        messages = self.message_pairs(local, self.read_coefficients(local))
+        out = self.propagate(pairs, messages=messages, size=size)
+        return out if self.re_sum else self.mlp(out)
+
+    def _check_features(self, x_src: Tensor, x_dst: Tensor | None) -> None:
+        if x_dst is None:
+            raise ValueError(
+                f"{self} needs the features of the destinations, got (x, None)"
+            )
+        for x, width in zip((x_src, x_dst), as_pair(self.in_channels), strict=True):
+            if x.dim() != 2 or width not in (-1, x.size(1)):
+                raise ValueError(
+                    f"x must have shape [num_nodes, {width}], got {list(x.shape)}"
+                )
+        if self.bipartite_self_loops and x_src.size(1) != x_dst.size(1):
+            raise ValueError(
+                f"bipartite_self_loops needs features of one width on both sides, "
+                f"got {x_src.size(1)} and {x_dst.size(1)}"
+            )
+
+    def _edge_columns(
+        self, edge_attr: Tensor | None, src: Tensor, x_src: Tensor
+    ) -> Tensor | None:
+        if self.edge_lin is None:
+            if edge_attr is not None:
+                raise ValueError(
+                    f"got edge_attr of shape {list(edge_attr.shape)}, but the layer "
+                    f"was made without edge_dim"
+                )
+            return None
+        if edge_attr is None:
+            raise ValueError(
+                f"edge_attr is missing: the layer was made with edge_dim={self.edge_dim}"
+            )
+        if edge_attr.size(0) != src.size(0):
+            raise ValueError(
+                f"edge_attr has {edge_attr.size(0)} rows for {src.size(0)} edges"
+            )
+        columns = edge_columns(edge_attr, self.edge_dim).to(x_src.dtype)
+        materialize(self.edge_lin, columns.size(1), x_src.size(1))
+        return columns
+
+
+def _num_columns(edge_dim: int | Sequence[int]) -> int:
+    return edge_dim if isinstance(edge_dim, int) else sum(edge_dim)
+
+
+def _is_a(module: torch.nn.Module, kind: type) -> bool:
+    kinds = (Linear, torch.nn.Linear) if kind is Linear else kind
+    return isinstance(module, kinds)
+
+
+def is_linear(module: torch.nn.Module) -> bool:
+    """Tell whether a module is a linear layer, PyG's or torch's."""
+    return _is_a(module, Linear)
