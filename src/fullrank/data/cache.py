@@ -1,0 +1,53 @@
+"""Where prepared sets live, and how each is prepared once."""
+
+import logging
+import os
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import TypeVar
+
+from filelock import FileLock
+from platformdirs import user_cache_path
+
+from fullrank.data.packed import PackedGraphs
+from fullrank.data.packed_file import PackedFileError, read
+
+ROOT_VARIABLE = "FULLRANK_ROOT"
+T = TypeVar("T")
+
+
+def data_root(root: str | Path | None = None) -> Path:
+    """``root``, or ``$FULLRANK_ROOT``, or the user's cache folder."""
+    chosen = root or os.environ.get(ROOT_VARIABLE)
+    return Path(chosen).expanduser() if chosen else user_cache_path("fullrank")
+
+
+def prepared(folder: Path, prepare: Callable[[Path], None]) -> PackedGraphs:
+    """Open the set in ``folder``; have it written there first if it is not yet.
+
+    Of several processes that come at once, one prepares and the others wait for it. A
+    set that is incomplete or of another version is prepared again.
+    """
+    try:
+        return read(folder)
+    except PackedFileError as error:
+        found = error
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with FileLock(folder.with_name(f".{folder.name}.lock")):
+        try:
+            return read(folder)
+        except PackedFileError:
+            if folder.exists():
+                logging.getLogger(__name__).warning("preparing again: %s", found)
+            prepare(folder)
+    return read(folder)
+
+
+def shown(items: Iterable[T], total: int, what: str, progress: bool) -> Iterator[T]:
+    """Pass ``items`` on with a progress bar, if a person is there to see it."""
+    from rich.console import Console
+    from rich.progress import track
+
+    console = Console(stderr=True)
+    hidden = not (progress and console.is_terminal)
+    yield from track(items, what, total, console=console, disable=hidden)

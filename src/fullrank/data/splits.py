@@ -1,0 +1,181 @@
+"""Which graphs are for training, validation and testing."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fullrank.data.errors import DataError
+
+PARTS = ("train", "valid", "test")
+_NOTHING = np.empty(0, dtype=np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class Split:
+    """The graphs of each part, by index, and how they were chosen."""
+
+    train: np.ndarray
+    valid: np.ndarray
+    test: np.ndarray
+    how: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for part in PARTS:
+            indices = np.asarray(getattr(self, part), dtype=np.int64)
+            object.__setattr__(self, part, indices)
+        everything = np.concatenate([self.train, self.valid, self.test])
+        values, counts = np.unique(everything, return_counts=True)
+        if (counts > 1).any():
+            raise DataError(f"graph {values[counts > 1][0]} is in a split twice")
+        if len(values) and values[0] < 0:
+            raise DataError(f"a split holds the index {values[0]}")
+
+    def __repr__(self) -> str:
+        sizes = " / ".join(str(len(getattr(self, part))) for part in PARTS)
+        return f"Split({sizes}, {dict(self.how)})"
+
+    def check(self, num_graphs: int) -> "Split":
+        """Itself, if all of its graphs exist in a set of ``num_graphs``."""
+        largest = max(int(getattr(self, p).max(initial=-1)) for p in PARTS)
+        if largest >= num_graphs:
+            raise DataError(f"the split holds graph {largest} of a set of {num_graphs}")
+        return self
+
+    def save(self, file: str | Path) -> None:
+        """Write ``split.json``: the indices and how they were made."""
+        content: dict[str, Any] = {p: getattr(self, p).tolist() for p in PARTS}
+        content["how"] = dict(self.how)
+        Path(file).write_text(json.dumps(content), encoding="utf-8")
+
+    @classmethod
+    def load(cls, file: str | Path) -> "Split":
+        """Read what `save` wrote."""
+        try:
+            content = json.loads(Path(file).read_text(encoding="utf-8"))
+            train, valid, test = (np.array(content[part], int) for part in PARTS)
+            return cls(train, valid, test, content.get("how", {}))
+        except (ValueError, KeyError, TypeError) as error:
+            raise DataError(f"{file} is not a split: {error}") from error
+
+
+def random_split(
+    num_graphs: int, fractions: Sequence[float] = (0.8, 0.1, 0.1), seed: int = 0
+) -> Split:
+    """Shuffle by ``seed``; the first part is for training, the last for testing."""
+    order = np.random.default_rng(seed).permutation(num_graphs)
+    how = {"kind": "random", "seed": seed, "fractions": list(fractions)}
+    train, valid, test = _cut(order, fractions)
+    return Split(train, valid, test, how)
+
+
+def given_split(part_of_graph: np.ndarray, how: Mapping[str, Any]) -> Split:
+    """From 0 (train), 1 (valid), 2 (test) or another number (unused) a graph."""
+    train, valid, test = (np.flatnonzero(part_of_graph == p) for p in range(3))
+    return Split(train, valid, test, how)
+
+
+def stratified_folds(labels: np.ndarray, k: int = 10, seed: int = 0) -> list[Split]:
+    """Every graph is tested in one of ``k`` folds, each class spread evenly.
+
+    The validation parts are empty; `hold_out` makes one.
+    """
+    if not 2 <= k <= len(labels):
+        raise DataError(f"k must be between 2 and {len(labels)}, got {k}")
+    order = _class_by_class(labels, seed)
+    how = {"kind": "stratified folds", "k": k, "seed": seed}
+    return [
+        Split(
+            np.sort(np.delete(order, np.s_[fold::k])),
+            _NOTHING,
+            np.sort(order[fold::k]),
+            how | {"fold": fold},
+        )
+        for fold in range(k)
+    ]
+
+
+def zhang_folds(folder: str | Path, num_graphs: int) -> list[Split]:
+    """The folds of Zhang et al. (DGCNN): ``train_idx-1.txt`` … ``test_idx-10.txt``.
+
+    When ten does not divide the number of graphs these files leave out the remainder.
+    """
+    folds = []
+    for fold in range(1, 11):
+        train = _indices(Path(folder) / f"train_idx-{fold}.txt")
+        test = _indices(Path(folder) / f"test_idx-{fold}.txt")
+        how = {"kind": "folds of Zhang et al.", "fold": fold - 1}
+        folds.append(Split(train, _NOTHING, test, how).check(num_graphs))
+    return folds
+
+
+def hold_out(
+    split: Split,
+    fraction: float = 0.1,
+    seed: int = 0,
+    labels: np.ndarray | None = None,
+) -> Split:
+    """Move a part of the training graphs to validation, each class evenly."""
+    if not 0 < fraction < 1:
+        raise DataError(f"fraction must be between 0 and 1, got {fraction}")
+    classes = np.zeros(len(split.train)) if labels is None else labels[split.train]
+    order = _class_by_class(classes, seed)
+    count = max(1, round(fraction * len(order)))
+    chosen = np.linspace(0, len(order) - 1, count).round().astype(int)
+    how = {**split.how, "held out": fraction, "held out by seed": seed}
+    train = np.sort(split.train[np.delete(order, chosen)])
+    valid = np.concatenate([split.valid, np.sort(split.train[order[chosen]])])
+    return Split(train, valid, split.test, how)
+
+
+def scaffold_split(
+    smiles: Sequence[str], fractions: Sequence[float] = (0.8, 0.1, 0.1)
+) -> Split:
+    """Molecules with the same Bemis-Murcko scaffold stay in one part.
+
+    The most frequent scaffolds go to training, the rarest to testing, as in
+    MoleculeNet and OGB.
+    """
+    from fullrank.data.smiles import scaffold
+
+    groups: dict[str, list[int]] = {}
+    for index, text in enumerate(smiles):
+        groups.setdefault(scaffold(text), []).append(index)
+    ordered = sorted(groups.values(), key=lambda group: (-len(group), group[0]))
+    ends = np.cumsum(fractions[:2]) * len(smiles)
+    parts: tuple[list[int], list[int], list[int]] = ([], [], [])
+    for group in ordered:
+        if len(parts[0]) + len(group) <= ends[0]:
+            parts[0].extend(group)
+        elif len(parts[0]) + len(parts[1]) + len(group) <= ends[1]:
+            parts[1].extend(group)
+        else:
+            parts[2].extend(group)
+    train, valid, test = (np.array(part, dtype=np.int64) for part in parts)
+    how = {"kind": "scaffold", "fractions": list(fractions)}
+    return Split(train, valid, test, how)
+
+
+def _cut(order: np.ndarray, fractions: Sequence[float]) -> list[np.ndarray]:
+    if len(fractions) != 3 or min(fractions) < 0 or abs(sum(fractions) - 1) > 1e-9:
+        raise DataError(
+            f"fractions must be three numbers that add up to 1: {fractions}"
+        )
+    ends = (np.cumsum(fractions[:2]) * len(order) + 1e-9).astype(int)
+    return np.split(order, ends)
+
+
+def _class_by_class(labels: np.ndarray, seed: int) -> np.ndarray:
+    """A shuffled order in which graphs of one class stand together."""
+    order = np.random.default_rng(seed).permutation(len(labels))
+    return order[np.argsort(np.asarray(labels)[order], kind="stable")]
+
+
+def _indices(file: Path) -> np.ndarray:
+    try:
+        return np.loadtxt(file, dtype=np.int64, ndmin=1)
+    except (FileNotFoundError, ValueError) as error:
+        raise DataError(f"cannot read the fold {file}: {error}") from error

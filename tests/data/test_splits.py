@@ -1,0 +1,106 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fullrank.data import (
+    DataError,
+    Split,
+    hold_out,
+    random_split,
+    scaffold_split,
+    stratified_folds,
+    zhang_folds,
+)
+from shared_data import shared_data
+
+
+@given(num_graphs=st.integers(3, 500), seed=st.integers(0, 9))
+def test_random_split_is_a_partition(num_graphs, seed):
+    split = random_split(num_graphs, seed=seed)
+    together = np.concatenate([split.train, split.valid, split.test])
+    assert sorted(together) == list(range(num_graphs))
+    assert len(split.train) == int(0.8 * num_graphs + 1e-9)
+
+
+def test_qm9_sizes_and_seeds():
+    split = random_split(130_831, seed=1)
+    assert [len(split.train), len(split.valid), len(split.test)] == [
+        104_664,
+        13_083,
+        13_084,
+    ]
+    assert np.array_equal(split.test, random_split(130_831, seed=1).test)
+    assert not np.array_equal(split.test, random_split(130_831, seed=2).test)
+
+
+@given(labels=st.lists(st.integers(0, 3), min_size=10, max_size=200))
+def test_folds_test_each_graph_once_and_spread_every_class(labels):
+    labels = np.array(labels)
+    folds = stratified_folds(labels, k=10)
+    assert sorted(np.concatenate([f.test for f in folds])) == list(range(len(labels)))
+    for fold in folds:
+        together = np.concatenate([fold.train, fold.test])
+        assert sorted(together) == list(range(len(labels)))
+    for label in np.unique(labels):
+        counts = [int((labels[fold.test] == label).sum()) for fold in folds]
+        assert max(counts) - min(counts) <= 1
+
+
+def test_hold_out_takes_its_part_of_every_class_from_training_only():
+    labels = np.array([0] * 60 + [1] * 140)
+    fold = stratified_folds(labels)[0]
+    split = hold_out(fold, 0.1, seed=5, labels=labels)
+    assert np.array_equal(split.test, fold.test)
+    assert sorted(np.concatenate([split.train, split.valid])) == fold.train.tolist()
+    assert len(split.valid) == 18
+    assert 4 <= (labels[split.valid] == 0).sum() <= 7
+
+
+def test_saved_split_comes_back(tmp_path):
+    split = random_split(50, seed=7)
+    split.save(tmp_path / "split.json")
+    again = Split.load(tmp_path / "split.json")
+    for part in ("train", "valid", "test"):
+        assert np.array_equal(getattr(again, part), getattr(split, part))
+    assert again.how == {"kind": "random", "seed": 7, "fractions": [0.8, 0.1, 0.1]}
+
+
+def test_what_is_no_split_is_refused(tmp_path):
+    file = tmp_path / "split.json"
+    file.write_text('{"train": [1, 2]}')
+    with pytest.raises(DataError, match=r"split.json is not a split"):
+        Split.load(file)
+    with pytest.raises(DataError, match="graph 2 is in a split twice"):
+        Split(np.array([1, 2]), np.array([2]), np.array([3]))
+    with pytest.raises(DataError, match="graph 9 of a set of 5"):
+        Split(np.array([1]), np.array([2]), np.array([9])).check(5)
+
+
+@pytest.mark.parametrize(("name", "graphs"), [("MUTAG", 188), ("COLLAB", 5000)])
+def test_folds_of_zhang(name, graphs):
+    folds = zhang_folds(shared_data() / "tu_folds" / name, graphs)
+    tested = np.concatenate([fold.test for fold in folds])
+    assert len(folds) == 10
+    assert len(np.unique(tested)) == len(tested) == graphs - graphs % 10
+    with pytest.raises(DataError, match="of a set of 20"):
+        zhang_folds(shared_data() / "tu_folds" / name, 20)
+
+
+def test_missing_fold_is_named(tmp_path):
+    with pytest.raises(DataError, match=r"train_idx-1\.txt"):
+        zhang_folds(tmp_path, 10)
+
+
+def test_scaffolds_stay_together():
+    from rdkit.Chem.Scaffolds.MurckoScaffold import MurckoScaffoldSmiles
+
+    rings = ["c1ccccc1", "C1CCCCC1", "c1ccncc1", "C1CCNC1", "c1ccoc1"]
+    smiles = [ring + tail for ring in rings for tail in ("C", "CC", "O", "N")]
+    split = scaffold_split(smiles, (0.6, 0.2, 0.2))
+    scaffolds = [
+        {MurckoScaffoldSmiles(smiles[i]) for i in part}
+        for part in (split.train, split.valid, split.test)
+    ]
+    assert [len(part) for part in (split.train, split.valid, split.test)] == [12, 4, 4]
+    assert not scaffolds[0] & scaffolds[1] | scaffolds[0] & scaffolds[2]
