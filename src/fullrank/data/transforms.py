@@ -1,0 +1,115 @@
+"""PyG transforms that add what is computed from the structure of a graph."""
+
+import numpy as np
+import torch
+from torch_geometric.data import Data
+from torch_geometric.data.datapipes import functional_transform
+from torch_geometric.transforms import BaseTransform
+
+from fullrank.data.errors import DataError
+from fullrank.data.packed import PackedGraphs
+from fullrank.data.structure import Mark, StructuralColors, structural_colors
+
+
+@functional_transform("add_structural_colors")
+class AddStructuralColors(BaseTransform):
+    r"""Add a canonical 64-bit colour to every edge and node of a graph or batch.
+
+    Edge (u, v) receives ``edge_color``, the colour of the pair (v, u), and node v
+    ``node_color``, that of (v, v): see :mod:`fullrank.data.structure`. They are what
+    :class:`fullrank.nn.StructuralCoefficients` reads.
+
+    Args:
+        hops: The radius of the subgraph around v; 0 reads degrees only, None the whole
+            connected component.
+        rounds: The rounds of refinement; by default 4, and 8 for the whole component.
+        mark: ``"pair"`` marks distances from v and u, ``"center"`` from v alone.
+        node_labels: The attribute with the labels of the nodes, such as ``"x"``.
+        edge_labels: The attribute with the labels of the edges, such as
+            ``"edge_attr"``. Measured numbers, such as distances, make poor labels.
+        memory_limit: The most bytes that the subgraphs of one node may need.
+    """
+
+    def __init__(
+        self,
+        hops: int | None = 2,
+        rounds: int | None = None,
+        mark: Mark = "pair",
+        node_labels: str | None = None,
+        edge_labels: str | None = None,
+        memory_limit: int = 2**30,
+    ) -> None:
+        self.hops = hops
+        self.rounds = rounds
+        self.mark = mark
+        self.node_labels = node_labels
+        self.edge_labels = edge_labels
+        self.memory_limit = memory_limit
+
+    def forward(self, data: Data) -> Data:
+        colors = self._colors(
+            data.edge_index.cpu().numpy(),
+            data.num_nodes,
+            _attribute(data, self.node_labels),
+            _attribute(data, self.edge_labels),
+        )
+        data.edge_color = torch.from_numpy(colors.edge).to(data.edge_index.device)
+        data.node_color = torch.from_numpy(colors.node).to(data.edge_index.device)
+        return data
+
+    def pack(self, graphs: PackedGraphs, progress: bool = False) -> PackedGraphs:
+        """The packed set with the colours of all its graphs stored in it.
+
+        Labels may also be named after a stored array that batches do not carry.
+        """
+        first_node = np.repeat(graphs.node_ptr[:-1], graphs.num_edges)  # [E]
+        colors = self._colors(
+            np.stack([graphs.src, graphs.dst]) + first_node,
+            int(graphs.node_ptr[-1]),
+            _stored(graphs, self.node_labels),
+            _stored(graphs, self.edge_labels),
+            progress,
+        )
+        colored = graphs.with_array("edge", "edge_color", colors.edge)
+        return colored.with_array("node", "node_color", colors.node)
+
+    def _colors(
+        self,
+        edge_index: np.ndarray,
+        num_nodes: int,
+        node_labels: np.ndarray | None,
+        edge_labels: np.ndarray | None,
+        progress: bool = False,
+    ) -> StructuralColors:
+        return structural_colors(
+            edge_index,
+            num_nodes,
+            hops=self.hops,
+            rounds=self.rounds,
+            mark=self.mark,
+            node_labels=node_labels,
+            edge_labels=edge_labels,
+            memory_limit=self.memory_limit,
+            progress=progress,
+        )
+
+    def __repr__(self) -> str:
+        return f"{self.__class__.__name__}(hops={self.hops}, mark={self.mark!r})"
+
+
+def _attribute(data: Data, name: str | None) -> np.ndarray | None:
+    if name is None:
+        return None
+    if data.get(name) is None:
+        raise DataError(f"the graph has no {name!r} to take labels from: {data}")
+    return data[name].cpu().numpy()
+
+
+def _stored(graphs: PackedGraphs, name: str | None) -> np.ndarray | None:
+    if name is None:
+        return None
+    if name not in graphs.fields:
+        return graphs.array(name)
+    field = graphs.fields[name]
+    totals = {"node": graphs.node_ptr[-1], "edge": graphs.edge_ptr[-1]}
+    return field.take(graphs.arrays, np.arange(totals[field.level])).numpy()

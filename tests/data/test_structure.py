@@ -1,0 +1,311 @@
+import itertools
+import tracemalloc
+from collections import Counter, deque
+
+import networkx as nx
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fullrank.data import structure
+from fullrank.data.structure import structural_colors
+from shared_data import shared_data
+
+HOPS = [0, 1, 2, 3, None]
+
+
+class SlowColors:
+    """The colours as the definition reads: one subgraph at a time, tuples for hashes.
+
+    Tuples are numbered as they come, so that equal numbers mean equal tuples.
+    """
+
+    def __init__(self):
+        self._number = {}
+
+    def of(self, edges, num_nodes, node_labels, edge_labels, *, hops, rounds, mark):
+        self.rounds, self.mark = rounds, mark
+        self.label = {}
+        for (u, v), name in zip(edges, edge_labels, strict=True):
+            self.label.setdefault((v, u), []).append(("in", name))
+            self.label.setdefault((u, v), []).append(("out", name))
+        self.label = {pair: tuple(sorted(many)) for pair, many in self.label.items()}
+        self.near = {v: [] for v in range(num_nodes)}
+        for v, u in self.label:
+            self.near[v].append(u)
+        self.base = {
+            v: (name, tuple(sorted(self.label[v, u] for u in self.near[v])))
+            for v, name in enumerate(node_labels)
+        }
+        self.reach = num_nodes if hops is None else hops
+        edge = [
+            self._id(self._color(v, u), name)
+            for (u, v), name in zip(edges, edge_labels, strict=True)
+        ]
+        return edge, [self._color(v, v, loop=False) for v in range(num_nodes)]
+
+    def _color(self, v, u, loop=True):
+        to_v, to_u = self._distances(v), self._distances(u)
+        ball = [w for w in to_v if to_v[w] <= self.reach]
+        seen_from_u = to_u if self.mark == "pair" else {}
+        color = {w: self._id(self.base[w], to_v[w], seen_from_u.get(w)) for w in ball}
+        for _ in range(self.rounds):
+            color = {w: self._refined(w, color) for w in ball}
+        label = self.label.get((v, u)) if loop else None
+        return self._id(
+            tuple(sorted(color.values())), color.get(u), self.base[u], label
+        )
+
+    def _refined(self, w, color):
+        around = [(self.label[w, x], color[x]) for x in self.near[w] if x in color]
+        return self._id(color[w], tuple(sorted(around)))
+
+    def _distances(self, start):
+        distance, queue = {start: 0}, deque([start])
+        while queue:
+            w = queue.popleft()
+            for x in self.near[w]:
+                if x not in distance:
+                    distance[x] = distance[w] + 1
+                    queue.append(x)
+        return distance
+
+    def _id(self, *parts):
+        return self._number.setdefault(parts, len(self._number))
+
+
+@st.composite
+def graphs(draw, max_nodes=7):
+    """Directed or not, with loops, parallel edges, isolated nodes and labels."""
+    num_nodes = draw(st.integers(1, max_nodes))
+    node = st.integers(0, num_nodes - 1)
+    edges = draw(st.lists(st.tuples(node, node), max_size=2 * max_nodes))
+    if draw(st.booleans()):
+        edges = edges + [(v, u) for u, v in edges]
+    kinds = st.integers(0, draw(st.integers(0, 1)))
+    labels = [
+        draw(st.lists(kinds, min_size=count, max_size=count))
+        for count in (num_nodes, len(edges))
+    ]
+    return edges, num_nodes, *labels
+
+
+levels = st.fixed_dictionaries(
+    {
+        "hops": st.sampled_from(HOPS),
+        "rounds": st.integers(0, 3),
+        "mark": st.sampled_from(["pair", "center"]),
+    }
+)
+
+
+def fast(graph, **level):
+    edges, num_nodes, node_labels, edge_labels = graph
+    index = np.array(edges, dtype=np.int64).reshape(-1, 2).T
+    return structural_colors(
+        index, num_nodes, node_labels=node_labels, edge_labels=edge_labels, **level
+    )
+
+
+def union(graph, other):
+    edges, num_nodes, node_labels, edge_labels = graph
+    shifted = [(u + num_nodes, v + num_nodes) for u, v in other[0]]
+    both = edges + shifted, num_nodes + other[1]
+    return *both, node_labels + other[2], edge_labels + other[3]
+
+
+def same_partition(left, right):
+    pairs = set(zip(left, right, strict=True))
+    return len(pairs) == len(set(left)) == len(set(right))
+
+
+def refines(fine, coarse):
+    return len(set(zip(fine, coarse, strict=True))) == len(set(fine))
+
+
+def from_networkx(graph):
+    index = np.array(graph.edges, dtype=np.int64).reshape(-1, 2).T
+    return np.concatenate([index, index[::-1]], axis=1), len(graph)
+
+
+@given(graphs(), graphs(), levels)
+def test_agrees_with_the_slow_definition(graph, other, level):
+    both = union(graph, other)
+    edge, node = SlowColors().of(*both, **level)
+    colors = fast(both, **level)
+    assert same_partition(colors.edge.tolist(), edge)
+    assert same_partition(colors.node.tolist(), node)
+
+
+@given(graphs(), levels, st.randoms())
+def test_relabeling_moves_the_colors_along(graph, level, random):
+    edges, num_nodes, node_labels, edge_labels = graph
+    place = random.sample(range(num_nodes), num_nodes)
+    order = random.sample(range(len(edges)), len(edges))
+    relabeled = (
+        [(place[edges[e][0]], place[edges[e][1]]) for e in order],
+        num_nodes,
+        [label for _, label in sorted(zip(place, node_labels, strict=True))],
+        [edge_labels[e] for e in order],
+    )
+    colors, moved = fast(graph, **level), fast(relabeled, **level)
+    assert moved.edge.tolist() == colors.edge[order].tolist()
+    assert moved.node[place].tolist() == colors.node.tolist()
+
+
+@given(graphs(), graphs(), levels)
+def test_a_graph_is_colored_alike_alone_and_in_company(graph, other, level):
+    alone, company = fast(graph, **level), fast(union(graph, other), **level)
+    assert company.edge[: len(alone.edge)].tolist() == alone.edge.tolist()
+    assert company.node[: len(alone.node)].tolist() == alone.node.tolist()
+
+
+@given(graphs(), graphs(), st.integers(0, 3), st.sampled_from(["pair", "center"]))
+def test_more_hops_never_tell_less_apart(graph, other, rounds, mark):
+    colors = [
+        fast(union(graph, other), hops=hops, rounds=rounds, mark=mark) for hops in HOPS
+    ]
+    for coarse, fine in itertools.pairwise(colors):
+        assert refines(fine.edge.tolist(), coarse.edge.tolist())
+        assert refines(fine.node.tolist(), coarse.node.tolist())
+
+
+@given(graphs(), graphs(), levels)
+def test_more_rounds_and_the_second_mark_never_tell_less_apart(graph, other, level):
+    both = union(graph, other)
+    colors = fast(both, **level).edge.tolist()
+    longer = fast(both, **(level | {"rounds": level["rounds"] + 1})).edge.tolist()
+    paired = fast(both, **(level | {"mark": "pair"})).edge.tolist()
+    assert refines(longer, colors)
+    assert refines(paired, colors)
+
+
+def test_colors_are_the_same_on_every_machine_and_in_every_process():
+    kite = np.array([[0, 1, 1, 2, 2, 0, 2, 3], [1, 0, 2, 1, 0, 2, 3, 2]])
+    colors = structural_colors(kite, 4, hops=1, node_labels=[6, 6, 6, 1])
+    assert colors.edge.tolist() == [
+        7198966928486311343,
+        7198966928486311343,
+        3385136608480585183,
+        -9106569858201501285,
+        -9106569858201501285,
+        3385136608480585183,
+        -5914782684826351247,
+        29718917620323438,
+    ]
+    assert colors.node.tolist() == [
+        5218084273294053142,
+        5218084273294053142,
+        6602673441738766696,
+        -7260258470021581207,
+    ]
+
+
+@pytest.mark.parametrize("num_nodes", [0, 1, 3])
+def test_graphs_without_edges(num_nodes):
+    colors = structural_colors(np.empty((2, 0), np.int64), num_nodes)
+    assert colors.edge.shape == (0,)
+    assert len(colors.node) == num_nodes
+    assert len(set(colors.node.tolist())) <= 1
+
+
+def test_degrees_decide_at_zero_hops():
+    path, n = from_networkx(nx.path_graph(5))
+    by_degrees = structural_colors(path, n, hops=0).edge
+    degree = np.bincount(path[1])
+    ends = [(degree[v], degree[u]) for u, v in path.T]
+    assert same_partition(by_degrees.tolist(), ends)
+
+
+def test_labels_are_compared_by_value():
+    ring, n = from_networkx(nx.cycle_graph(4))
+    atoms = np.array([[6, 0.0], [6, -0.0], [7, 0.0], [7, 0.0]])
+    colors = structural_colors(ring, n, hops=0, node_labels=atoms).node
+    assert same_partition(colors.tolist(), [6, 6, 7, 7])
+    narrow = structural_colors(ring, n, hops=0, node_labels=atoms.astype(np.float32))
+    assert narrow.node.tolist() == colors.tolist()
+
+
+def test_blocks_do_not_change_the_colors(monkeypatch):
+    graph = from_networkx(nx.gnm_random_graph(60, 120, seed=0))
+    whole = structural_colors(*graph)
+    monkeypatch.setattr(structure, "_BLOCK_BYTES", 1)
+    single = structural_colors(*graph)
+    assert single.edge.tolist() == whole.edge.tolist()
+    assert single.node.tolist() == whole.node.tolist()
+
+
+@pytest.mark.parametrize("graph", [nx.star_graph(900), nx.complete_graph(60)])
+@pytest.mark.parametrize("mark", ["pair", "center"])
+def test_memory_stays_within_the_limit(graph, mark):
+    limit = 64 * 2**20
+    index, n = from_networkx(graph)
+    tracemalloc.start()
+    structural_colors(index, n, hops=2, mark=mark, memory_limit=limit)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < limit
+
+
+def test_a_hub_is_refused_with_the_estimate():
+    star, n = from_networkx(nx.star_graph(20_000))
+    with pytest.raises(ValueError, match=r"node 0 with 20000 .* up to 2. GiB .* 20001"):
+        structural_colors(star, n, hops=2)
+
+
+def test_colors_can_be_computed_where_pairs_are_refused():
+    star, n = from_networkx(nx.star_graph(3000))
+    with pytest.raises(ValueError, match="memory_limit"):
+        structural_colors(star, n, hops=1, memory_limit=2**24)
+    colors = structural_colors(star, n, hops=1, mark="center", memory_limit=2**24)
+    assert Counter(Counter(colors.node.tolist()).values()) == {1: 1, 3000: 1}
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"hops": -1}, "hops must be at least 0, or None, got -1"),
+        ({"rounds": -2}, "rounds must be at least 0, got -2"),
+        ({"mark": "both"}, "mark must be 'pair' or 'center', got 'both'"),
+        ({"node_labels": [1]}, "expected labels for 3 items, got 1"),
+    ],
+)
+def test_wrong_arguments_are_named(wrong, message):
+    path, n = from_networkx(nx.path_graph(3))
+    with pytest.raises(ValueError, match=message):
+        structural_colors(path, n, **wrong)
+
+
+@pytest.mark.parametrize(
+    ("hops", "told_apart"), [(0, 0), (1, 246), (2, 280), (None, 324)]
+)
+def test_brec_pairs_told_apart_by_aggregating_colors(hops, told_apart):
+    count = 0
+    for file in sorted((shared_data() / "expressiveness" / "brec").glob("*.g6")):
+        parts = [nx.from_graph6_bytes(line) for line in file.read_bytes().split()]
+        index, n = from_networkx(nx.disjoint_union_all(parts))
+        color = aggregated(index, structural_colors(index, n, hops=hops), rounds=4)
+        ends = np.cumsum([len(part) for part in parts])[:-1]
+        graph = [Counter(part.tolist()) for part in np.split(color, ends)]
+        count += sum(map(Counter.__ne__, graph[::2], graph[1::2]))
+    assert count == told_apart
+
+
+def aggregated(index, colors, rounds):
+    """Exact colours of nodes after aggregating (neighbour, edge colour) multisets."""
+    node = colors.node
+    for _ in range(rounds):
+        around = [[] for _ in node]
+        for v, *message in np.stack(
+            [index[1], node[index[0]], colors.edge], 1
+        ).tolist():
+            around[v].append(tuple(message))
+        number = {}
+        node = np.array(
+            [
+                number.setdefault((own, *sorted(many)), len(number))
+                for own, many in zip(node.tolist(), around, strict=True)
+            ]
+        )
+    return node
