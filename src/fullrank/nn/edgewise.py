@@ -255,9 +255,7 @@ def _weighted_bags(
     if not len(rows):
         bags = len(index) if offsets is None else len(offsets)
         return rows.new_zeros(bags, rows.size(1))
-    return F.embedding_bag(
-        index, rows, offsets, mode="sum", per_sample_weights=weights
-    )
+    return F.embedding_bag(index, rows, offsets, mode="sum", per_sample_weights=weights)
 
 
 def _row_products(a: Tensor, b: Tensor, index_a: Tensor, index_b: Tensor) -> Tensor:
@@ -294,15 +292,15 @@ def _sum_columns(x: Tensor) -> Tensor:
 class _Mix(_ByHand):
     @staticmethod
     def plain(values, m, src):
-        terms = [m[:, k, None] * take_rows(v, src) for k, v in enumerate(values.unbind(1))]
+        terms = [
+            m[:, k, None] * take_rows(v, src) for k, v in enumerate(values.unbind(1))
+        ]
         return sum(terms[1:], terms[0])
 
     @staticmethod
     def forward(ctx, values, m, src):
         _Mix.save(ctx, values, m, src)
-        return _weighted_bags(
-            values.flatten(0, 1), _rows_of(src, m.size(1)), None, m
-        )
+        return _weighted_bags(values.flatten(0, 1), _rows_of(src, m.size(1)), None, m)
 
     @staticmethod
     def backward(ctx, grad):
@@ -362,9 +360,7 @@ class _Spread(_ByHand):
 
 class _ExpandMLPSum(_ByHand):
     @staticmethod
-    def plain(
-        values, m, edge_attr, edge_weight, bias1, weight2, bias2, src, dst, size
-    ):
+    def plain(values, m, edge_attr, edge_weight, bias1, weight2, bias2, src, dst, size):
         hidden = mix(values, m, src) + bias1
         if edge_attr is not None:
             hidden = hidden + mix_edges(m, edge_attr, edge_weight)
@@ -390,14 +386,29 @@ class _ExpandMLPSum(_ByHand):
         for _, edges in order.blocks(max(bias1.numel(), bias2.numel()), rows.itemsize):
             e = order.permutation[edges]
             y = _ExpandMLPSum._hidden(
-                rows, m[e], _select(edge_attr, e), edge_weight, bias1, order.index[edges]
+                rows,
+                m[e],
+                _select(edge_attr, e),
+                edge_weight,
+                bias1,
+                order.index[edges],
             )
             z = torch.addmm(bias2, y, weight2.t()).relu_()
             out.index_add_(0, dst[e], z)
             active[edges] = z.sign_()
         ctx.order, ctx.active = order, active
         _ExpandMLPSum.save(
-            ctx, values, m, edge_attr, edge_weight, bias1, weight2, bias2, src, dst, size
+            ctx,
+            values,
+            m,
+            edge_attr,
+            edge_weight,
+            bias1,
+            weight2,
+            bias2,
+            src,
+            dst,
+            size,
         )
         return out
 

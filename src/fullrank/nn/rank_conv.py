@@ -87,7 +87,7 @@ class RankConv(MessagePassing):
         if self.edge_lin is not None:
             self.edge_lin.reset_parameters()
         for module in self.mlp.modules():
-            if module is not self.mlp and hasattr(module, "reset_parameters"):
+            if hasattr(module, "reset_parameters"):
                 module.reset_parameters()
 
     def expand(self, local: Neighborhoods, m: Tensor) -> Tensor:

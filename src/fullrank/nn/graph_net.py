@@ -1,0 +1,245 @@
+"""A whole network: encoder, convolutions, jumping knowledge, readout, head."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch_geometric.data.data import BaseData
+from torch_geometric.nn import BatchNorm
+from torch_geometric.nn.aggr import Aggregation
+from torch_geometric.nn.resolver import aggregation_resolver
+
+from fullrank.nn.neighborhoods import edge_columns
+from fullrank.nn.rank_conv import EdgeDim, RankConv
+from fullrank.nn.registry import make_conv
+
+OGB_ATOM_DIMS = (119, 5, 12, 12, 10, 6, 6, 2, 2)
+OGB_BOND_DIMS = (5, 6, 2)
+
+HEADS = ("qm9", "tu", "ogb")
+READOUTS = ("sum", "mean", "max")
+
+
+class CategoryEncoder(torch.nn.Module):
+    """The sum of one embedding for each column of categories.
+
+    With :data:`OGB_ATOM_DIMS` this is OGB's atom encoder.
+    """
+
+    def __init__(self, sizes: Sequence[int], out_channels: int) -> None:
+        super().__init__()
+        self.embeddings = torch.nn.ModuleList(
+            torch.nn.Embedding(size, out_channels) for size in sizes
+        )
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        for embedding in self.embeddings:
+            torch.nn.init.xavier_uniform_(embedding.weight)
+
+    def forward(self, x: Tensor) -> Tensor:
+        if x.dim() == 1:
+            x = x[:, None]
+        if x.size(1) != len(self.embeddings):
+            raise ValueError(
+                f"x must have {len(self.embeddings)} columns of categories, "
+                f"got shape {list(x.shape)}"
+            )
+        columns = [embed(x[:, i]) for i, embed in enumerate(self.embeddings)]
+        return sum(columns[1:], columns[0])
+
+
+class GraphNet(torch.nn.Module):
+    r"""A network from graphs to graph-level predictions.
+
+    .. math::
+        \mathbf{h}^{(0)}_v &= \mathrm{encode}(\mathbf{x}_v), \qquad
+        \mathbf{h}^{(t)} = \mathrm{dropout}(\mathrm{ReLU}(\mathrm{norm}(
+        \mathrm{conv}^{(t)}(\mathbf{h}^{(t-1)}))))
+
+        \mathbf{y} &= \mathrm{head}(\mathrm{readout}_v
+        [\mathbf{h}^{(1)}_v \Vert \dots \Vert \mathbf{h}^{(L)}_v])
+
+    Every readout works dimension by dimension, so it makes no difference whether the
+    layers are concatenated before the readout or after it.
+
+    Args:
+        in_channels: Number of node features; a sequence of category counts (such as
+            :data:`OGB_ATOM_DIMS`) if ``x`` holds categories.
+        hidden_channels: Width of every layer.
+        out_channels: Number of predictions for a graph.
+        num_layers: :math:`L`.
+        conv: A registered name, see :func:`fullrank.nn.conv_names`.
+        conv_args: Further arguments of the convolution, such as
+            ``{"num_aggregators": 16}``.
+        edge_dim: Number of edge features; a sequence of category counts (such as
+            :data:`OGB_BOND_DIMS`) if ``edge_attr`` holds categories; or :obj:`None`.
+        batch_norm: Whether each layer is normalised over the batch.
+        dropout: Probability of the dropout after each layer and in the head.
+        jumping_knowledge: Whether all layers are read out, or the last one only.
+        readout: ``"sum"``, ``"mean"`` or ``"max"`` over the nodes of a graph.
+        head: ``"qm9"`` (three linear layers with ELU), ``"tu"`` (two with ReLU and
+            dropout) or ``"ogb"`` (dropout, then one).
+    """
+
+    def __init__(
+        self,
+        in_channels: int | Sequence[int],
+        hidden_channels: int,
+        out_channels: int,
+        num_layers: int,
+        *,
+        conv: str = "expc",
+        conv_args: dict[str, Any] | None = None,
+        edge_dim: EdgeDim = None,
+        batch_norm: bool = False,
+        dropout: float = 0.0,
+        jumping_knowledge: bool = True,
+        readout: str = "sum",
+        head: str = "ogb",
+    ) -> None:
+        super().__init__()
+        if num_layers < 1:
+            raise ValueError(f"num_layers must be at least 1, got {num_layers}")
+        if not 0 <= dropout < 1:
+            raise ValueError(f"dropout must be in [0, 1), got {dropout}")
+        if readout not in READOUTS:
+            raise ValueError(
+                f"there is no readout {readout!r} (known: {', '.join(READOUTS)})"
+            )
+        self.edge_dim = edge_dim
+        self.dropout = dropout
+        self.jumping_knowledge = jumping_knowledge
+        self.encoder: torch.nn.Module
+        if isinstance(in_channels, int):
+            self.encoder = torch.nn.Linear(in_channels, hidden_channels)
+        else:
+            self.encoder = CategoryEncoder(in_channels, hidden_channels)
+        columns = None
+        if edge_dim is not None:
+            columns = edge_dim if isinstance(edge_dim, int) else sum(edge_dim)
+        self.convs = torch.nn.ModuleList(
+            make_conv(
+                conv, hidden_channels, hidden_channels, columns, **conv_args or {}
+            )
+            for _ in range(num_layers)
+        )
+        self.norms = torch.nn.ModuleList(
+            BatchNorm(hidden_channels) if batch_norm else torch.nn.Identity()
+            for _ in range(num_layers)
+        )
+        self.readout: Aggregation = aggregation_resolver(readout)
+        read = hidden_channels * (num_layers if jumping_knowledge else 1)
+        self.head = _make_head(head, read, hidden_channels, out_channels, dropout)
+
+    def reset_parameters(self) -> None:
+        """Reset all learnable parameters of the network."""
+        for module in self.modules():
+            if module is not self and hasattr(module, "reset_parameters"):
+                module.reset_parameters()
+
+    def forward(
+        self,
+        x: Tensor | BaseData,
+        edge_index: Tensor | None = None,
+        edge_attr: Tensor | None = None,
+        batch: Tensor | None = None,
+        batch_size: int | None = None,
+        edge_color: Tensor | None = None,
+        node_color: Tensor | None = None,
+    ) -> Tensor:
+        """Predict for each graph.
+
+        Args:
+            x: Node features; or a PyG ``Data`` or ``Batch`` with everything in it.
+            edge_index: The edges.
+            edge_attr: Edge features, if the network was made with ``edge_dim``.
+            batch: The graph of each node; one graph if :obj:`None`.
+            batch_size: The number of graphs, if known.
+            edge_color: Structural colours of the edges, for coefficients that read
+                them.
+            node_color: Structural colours of the nodes.
+
+        Returns:
+            :math:`(|\\mathcal{G}|, out)`.
+        """
+        if isinstance(x, BaseData):
+            return self.head(self.embed(**_inputs_of(x, self.edge_dim)))
+        return self.head(
+            self.embed(
+                x, edge_index, edge_attr, batch, batch_size, edge_color, node_color
+            )
+        )
+
+    def embed(
+        self,
+        x: Tensor,
+        edge_index: Tensor,
+        edge_attr: Tensor | None = None,
+        batch: Tensor | None = None,
+        batch_size: int | None = None,
+        edge_color: Tensor | None = None,
+        node_color: Tensor | None = None,
+    ) -> Tensor:
+        """Return what the head reads for each graph."""
+        h = self.encoder(x)
+        if self.edge_dim is not None:
+            if edge_attr is None:
+                raise ValueError(
+                    f"edge_attr is missing: the network was made with "
+                    f"edge_dim={self.edge_dim}"
+                )
+            edge_attr = edge_columns(edge_attr, self.edge_dim).to(h.dtype)
+        colors = {"edge_color": edge_color, "node_color": node_color}
+        layers = []
+        for conv, norm in zip(self.convs, self.norms, strict=True):
+            extra = colors if isinstance(conv, RankConv) else {}
+            arguments = (
+                (h, edge_index) if edge_attr is None else (h, edge_index, edge_attr)
+            )
+            h = norm(conv(*arguments, **extra)).relu()
+            h = F.dropout(h, self.dropout, self.training)
+            layers.append(h)
+        if batch is None:
+            batch, batch_size = edge_index.new_zeros(h.size(0)), 1
+        read = torch.cat(layers, dim=1) if self.jumping_knowledge else layers[-1]
+        return self.readout(read, batch, dim_size=batch_size)
+
+
+def _inputs_of(data: BaseData, edge_dim: EdgeDim) -> dict[str, Any]:
+    batch = data.get("batch")
+    return {
+        "x": data.x,
+        "edge_index": data.edge_index,
+        "edge_attr": None if edge_dim is None else data.get("edge_attr"),
+        "batch": batch,
+        "batch_size": None if batch is None else data.num_graphs,
+        "edge_color": data.get("edge_color"),
+        "node_color": data.get("node_color"),
+    }
+
+
+def _make_head(
+    name: str, in_channels: int, hidden: int, out_channels: int, dropout: float
+) -> torch.nn.Sequential:
+    nn = torch.nn
+    if name == "qm9":
+        return nn.Sequential(
+            nn.Linear(in_channels, hidden),
+            nn.ELU(),
+            nn.Linear(hidden, hidden),
+            nn.ELU(),
+            nn.Linear(hidden, out_channels),
+        )
+    if name == "tu":
+        return nn.Sequential(
+            nn.Linear(in_channels, hidden),
+            nn.ReLU(),
+            nn.Dropout(dropout),
+            nn.Linear(hidden, out_channels),
+        )
+    if name == "ogb":
+        return nn.Sequential(nn.Dropout(dropout), nn.Linear(in_channels, out_channels))
+    raise ValueError(f"there is no head {name!r} (known: {', '.join(HEADS)})")
