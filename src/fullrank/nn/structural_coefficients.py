@@ -1,0 +1,81 @@
+"""Coefficients that read the structure around a pair instead of its features."""
+
+import torch
+from torch import Tensor
+from torch_geometric.nn.dense.linear import Linear
+
+from fullrank.nn.coefficients import Coefficients
+from fullrank.nn.neighborhoods import Neighborhoods
+
+
+class StructuralCoefficients(Coefficients):
+    r"""Coefficients from the structural colour of a pair, which see beyond 1-WL.
+
+    .. math::
+        \mathbf{m}_{uv} = \tanh(\mathbf{W} \boldsymbol{\phi}(c_{uv}) + \mathbf{b})
+
+    :math:`c_{uv}` is the colour that
+    :class:`fullrank.data.AddStructuralColors` gives to the pair, once per graph. Each
+    of the 64-bit colours seeds a fixed pseudo-random vector
+    :math:`\boldsymbol{\phi}(c)`, independent and uniform with mean 0 and variance 1, so
+    that a colour never seen in training needs no entry in any table.
+
+    Next to :class:`~fullrank.nn.TanhCoefficients` in a :class:`~fullrank.nn.Stack` a
+    layer has both. The colours reach the layer as
+    ``conv(x, edge_index, edge_color=..., node_color=...)``.
+
+    Args:
+        num_aggregators: :math:`s`, the number of coefficients of a pair.
+        hops: The radius of the subgraphs that the colours are expected to describe, as
+            in :class:`fullrank.data.AddStructuralColors`; :obj:`None` for the whole
+            graph.
+        expansion: The length of :math:`\boldsymbol{\phi}(c)`.
+    """
+
+    def __init__(
+        self, num_aggregators: int, hops: int | None = 2, expansion: int = 32
+    ) -> None:
+        super().__init__(num_aggregators)
+        if expansion < 1:
+            raise ValueError(f"expansion must be at least 1, got {expansion}")
+        self.hops = hops
+        self.expansion = expansion
+        self.lin = Linear(expansion, num_aggregators)
+
+    def forward(self, local: Neighborhoods) -> Tensor:
+        if local.color is None:
+            raise ValueError(
+                f"{self} needs the structural colours of edges and nodes; add them to "
+                f"the data with AddStructuralColors(hops={self.hops}) and pass "
+                f"edge_color and node_color to the layer"
+            )
+        features = expand_colors(local.color, self.expansion)
+        return self.lin(features.to(self.lin.weight.dtype)).tanh()
+
+    def __repr__(self) -> str:
+        return f"StructuralCoefficients({self.num_aggregators}, hops={self.hops})"
+
+
+def expand_colors(color: Tensor, width: int) -> Tensor:
+    """Return `width` pseudo-random numbers for each colour, ``[E, width]`` in float64.
+
+    They are independent and uniform with mean 0 and variance 1, and depend on the
+    colour only: number j is the j-th output of splitmix64 seeded with the colour.
+    """
+    step = torch.arange(1, width + 1, device=color.device) * _signed(0x9E3779B97F4A7C15)
+    x = color[:, None] + step  # [E, width], modulo 2^64
+    x = (x ^ _shifted(x, 30)) * _signed(0xBF58476D1CE4E5B9)
+    x = (x ^ _shifted(x, 27)) * _signed(0x94D049BB133111EB)
+    x = x ^ _shifted(x, 31)
+    unit = _shifted(x, 11).double() * 2.0**-53  # all bits that float64 can hold
+    return (2 * unit - 1) * 3**0.5
+
+
+def _shifted(x: Tensor, bits: int) -> Tensor:
+    """Shift right and fill with zeros, whatever the sign."""
+    return (x >> bits) & (2 ** (64 - bits) - 1)
+
+
+def _signed(constant: int) -> int:
+    """The number of int64 with the same 64 bits."""
+    return constant - 2**64
