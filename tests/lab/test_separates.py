@@ -1,9 +1,9 @@
 import pytest
 import torch
-from shared_data import shared_data
 from torch_geometric.nn import GINConv, global_add_pool
 
 from fullrank.lab import PairNet, load_suite, separates
+from shared_data import shared_data
 
 
 class Gin(torch.nn.Module):
