@@ -18,6 +18,21 @@ from fullrank.lab.aggregators import (
     moment,
     powers,
 )
+from fullrank.lab.coefficient_rank import (
+    GROWTH_WITHOUT_GAIN,
+    Certificate,
+    Injectivity,
+    Overlap,
+    StackingGain,
+    certificate,
+    effective_rank,
+    injectivity,
+    numerical_rank,
+    overlap_dimension,
+    stacked_overlap,
+    stacking_gain,
+)
+from fullrank.lab.distance import multiset_distance
 from fullrank.lab.equivariance import Equivariance, is_equivariant
 from fullrank.lab.pairs import SUITES, PairSuite, load_suite, relabel
 from fullrank.lab.reference import PairNet
@@ -33,6 +48,7 @@ from fullrank.lab.strength import (
 from fullrank.lab.wl import wl_classes, wl_colors
 
 __all__ = [
+    "GROWTH_WITHOUT_GAIN",
     "MAX",
     "MEAN",
     "MIN",
@@ -43,27 +59,39 @@ __all__ = [
     "After",
     "Aggregator",
     "Before",
+    "Certificate",
     "Comparison",
     "Equivariance",
+    "Injectivity",
     "LinearBefore",
     "MatrixAggregator",
     "Multiset",
+    "Overlap",
     "PairNet",
     "PairSuite",
     "Product",
     "Proof",
     "Separation",
+    "StackingGain",
     "Unknown",
     "Witness",
     "aggregator",
     "as_strong",
+    "certificate",
     "compare",
+    "effective_rank",
+    "injectivity",
     "is_equivariant",
     "load_suite",
     "moment",
+    "multiset_distance",
+    "numerical_rank",
+    "overlap_dimension",
     "powers",
     "relabel",
     "separates",
+    "stacked_overlap",
+    "stacking_gain",
     "wl_classes",
     "wl_colors",
 ]
