@@ -133,14 +133,25 @@ def test_concatenation_keeps_all():
         assert torch.equal(a[1], b[1])
 
 
-@pytest.mark.parametrize(
-    ("nodes", "edges", "index", "message"),
-    [
-        ([2, 0], [0, 0], np.zeros((2, 0), int), "graph 1 has no nodes"),
-        ([2, 2], [1, 1], np.array([[0, 0], [1, 2]]), r"graph 1 has 2 nodes.*\(0, 2\)"),
-        ([2, 2], [1, 1], np.array([[0], [1]]), "add up to 2, but there are 1"),
-    ],
-)
-def test_wrong_graphs_are_named(nodes, edges, index, message):
-    with pytest.raises(DataError, match=message):
-        PackedGraphs.pack(np.array(nodes), np.array(edges), index)
+def test_wrong_graphs_are_named():
+    none = np.zeros((2, 0), int)
+    with pytest.raises(DataError, match="graph 1 has no nodes"):
+        PackedGraphs.from_graphs([Graph(2, none, {}), Graph(0, none, {})])
+    with pytest.raises(DataError, match=r"edge 1 is \(0, 2\), but its graph 1 has 2"):
+        PackedGraphs.from_graphs(
+            [Graph(2, np.array([[0], [1]]), {}), Graph(2, np.array([[0], [2]]), {})]
+        )
+    with pytest.raises(DataError, match="edge 0 joins graph 0 and graph 1"):
+        PackedGraphs.pack(np.array([2, 2]), np.array([[0], [2]]))
+    with pytest.raises(DataError, match=r"'node\.x' has 3 rows, not 2"):
+        PackedGraphs.pack(np.array([2]), none, {"node.x": np.zeros(3)})
+
+
+def test_edges_of_all_graphs_may_come_in_any_order():
+    edges = np.array([[3, 0, 2, 1], [2, 1, 3, 0]])
+    weights = np.array([32.0, 1.0, 23.0, 10.0])
+    packed = PackedGraphs.pack(np.array([2, 2]), edges, {"edge.weight": weights})
+    assert packed[0].edge_index.tolist() == [[1, 0], [0, 1]]
+    assert packed[0].weight.tolist() == [10, 1]
+    assert packed[1].edge_index.tolist() == [[1, 0], [0, 1]]
+    assert packed[1].weight.tolist() == [32, 23]

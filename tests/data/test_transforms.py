@@ -1,11 +1,10 @@
-import numpy as np
 import pytest
 import torch
 from torch_geometric.data import Batch, Data
 from torch_geometric.transforms import Compose
 
 from fullrank.data.errors import DataError
-from fullrank.data.packed import PackedGraphs
+from fullrank.data.packed import Graph, PackedGraphs
 from fullrank.data.structure import structural_colors
 from fullrank.data.transforms import AddStructuralColors
 
@@ -31,14 +30,18 @@ def sorted_by_destination(edge_index):
 
 
 def packed(graphs):
-    return PackedGraphs.pack(
-        np.array([graph.num_nodes for graph in graphs]),
-        np.array([graph.num_edges for graph in graphs]),
-        torch.cat([graph.edge_index for graph in graphs], 1).numpy(),
-        {
-            "node.x": torch.cat([graph.x for graph in graphs]).numpy(),
-            "edge.edge_attr": torch.cat([graph.edge_attr for graph in graphs]).numpy(),
-        },
+    return PackedGraphs.from_graphs(
+        [
+            Graph(
+                graph.num_nodes,
+                graph.edge_index.numpy(),
+                {
+                    "node.x": graph.x.numpy(),
+                    "edge.edge_attr": graph.edge_attr.numpy(),
+                },
+            )
+            for graph in graphs
+        ]
     )
 
 

@@ -1,11 +1,15 @@
 """Data sets: QM9, TU, OGB and the user's own graphs, packed for speed."""
 
-from fullrank.data.catalog import load
+from fullrank.data.catalog import known_names, load
 from fullrank.data.dataset import Features, GraphDataset, Target
 from fullrank.data.errors import DataError
 from fullrank.data.loader import PackedLoader
+from fullrank.data.ogb import OGB
+from fullrank.data.own_graphs import from_graphs
 from fullrank.data.packed import Field, Graph, PackedGraphs, Part
+from fullrank.data.python_code import python_code
 from fullrank.data.qm9 import QM9
+from fullrank.data.smiles import graph_from_smiles, read_smiles_csv
 from fullrank.data.splits import (
     Split,
     hold_out,
@@ -14,9 +18,12 @@ from fullrank.data.splits import (
     stratified_folds,
     zhang_folds,
 )
+from fullrank.data.tu import TU, read_tu_folder
 
 __all__ = [
+    "OGB",
     "QM9",
+    "TU",
     "DataError",
     "Features",
     "Field",
@@ -27,9 +34,15 @@ __all__ = [
     "Part",
     "Split",
     "Target",
+    "from_graphs",
+    "graph_from_smiles",
     "hold_out",
+    "known_names",
     "load",
+    "python_code",
     "random_split",
+    "read_smiles_csv",
+    "read_tu_folder",
     "scaffold_split",
     "stratified_folds",
     "zhang_folds",

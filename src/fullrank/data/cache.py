@@ -43,7 +43,9 @@ def prepared(folder: Path, prepare: Callable[[Path], None]) -> PackedGraphs:
     return read(folder)
 
 
-def shown(items: Iterable[T], total: int, what: str, progress: bool) -> Iterator[T]:
+def shown(
+    items: Iterable[T], total: int | None, what: str, progress: bool
+) -> Iterator[T]:
     """Pass ``items`` on with a progress bar, if a person is there to see it."""
     from rich.console import Console
     from rich.progress import track

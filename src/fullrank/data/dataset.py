@@ -1,5 +1,6 @@
 """A data set: packed graphs and what a model must know about them."""
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, Literal
@@ -18,6 +19,7 @@ from fullrank.data.splits import (
     stratified_folds,
 )
 
+_log = logging.getLogger(__name__)
 Task = Literal["regression", "binary", "multiclass", "tokens"]
 METRICS: dict[str, str] = {
     "regression": "mae",
@@ -143,15 +145,37 @@ class GraphDataset(Description):
         """Training, validation and test graphs; by default in the set's own way."""
         kind = kind or self.default_split
         if kind == "random":
-            return random_split(len(self), seed=seed)
-        if kind == "scaffold":
-            return scaffold_split(self.texts("smiles"))
-        if kind == "given" and "graph.split" in self.graphs.arrays:
-            return given_split(self.graphs.array("graph.split"), {"kind": "given"})
-        raise DataError(
-            f"{self.name} has no split {kind!r}; it can be 'random', 'scaffold' for "
-            f"molecules, 'given' where the set has one, or use folds()"
+            split = random_split(len(self), seed=seed)
+        elif kind == "scaffold":
+            split = scaffold_split(self.texts("smiles"))
+        elif kind == "given" and "graph.split" in self.graphs.arrays:
+            split = given_split(self.graphs.array("graph.split"), {"kind": "given"})
+        else:
+            raise DataError(
+                f"{self.name} has no split {kind!r}; it can be 'random', 'scaffold' "
+                f"for molecules, 'given' where the set has one, or use folds()"
+            )
+        return self._report_leaks(split)
+
+    def leaks(self, split: Split) -> list[str]:
+        """The molecules, as canonical SMILES, that are in training and in testing."""
+        if "text.canonical.utf8" not in self.graphs.arrays:
+            return []
+        canonical = self.texts("canonical")
+        seen = {canonical[i] for i in split.train}
+        return sorted(seen & {canonical[i] for i in split.test})
+
+    def _report_leaks(self, split: Split) -> Split:
+        found = self.leaks(split)
+        if not found:
+            return split
+        _log.warning(
+            "%d molecules of %s are in training and in testing, such as %s",
+            len(found),
+            self.name,
+            found[0],
         )
+        return replace(split, how={**split.how, "in train and test": found})
 
     def folds(self, k: int = 10, seed: int = 0) -> list[Split]:
         """``k`` folds, stratified on the labels of a multiclass set."""

@@ -122,7 +122,6 @@ class PackedGraphs:
     def pack(
         cls,
         num_nodes: np.ndarray,
-        num_edges: np.ndarray,
         edge_index: np.ndarray,
         arrays: Mapping[str, np.ndarray] | None = None,
         fields: Mapping[str, Field] | None = None,
@@ -131,30 +130,32 @@ class PackedGraphs:
         """Check the graphs, sort their edges by destination and pack them.
 
         Args:
-            num_nodes, num_edges: How many each graph has: ``[G]``.
-            edge_index: Source and destination, counted within the graph: ``[2, E]``.
-            arrays: Rows in the same order as nodes, edges and graphs come here.
+            num_nodes: How many each graph has: ``[G]``.
+            edge_index: Source and destination of the edges in any order, with nodes
+                counted over all graphs: ``[2, E]``.
+            arrays: Rows in the same order as graphs, nodes and edges come here.
             fields: By default every array becomes an attribute of its own name.
         """
         arrays = {name: np.asarray(values) for name, values in (arrays or {}).items()}
-        node_ptr, edge_ptr = offsets(num_nodes), offsets(num_edges)
-        _check_graphs(num_nodes, num_edges, edge_index)
-        totals = {"node": node_ptr[-1], "edge": edge_ptr[-1], "graph": len(num_nodes)}
+        node_ptr = offsets(num_nodes)
+        totals = {"graph": len(num_nodes), "node": node_ptr[-1]}
+        totals["edge"] = edge_index.shape[1]
         for name, values in arrays.items():
             wanted = totals.get(name.split(".")[0], len(values))
             if len(values) != wanted:
                 raise DataError(f"array {name!r} has {len(values)} rows, not {wanted}")
 
-        first_node = np.repeat(node_ptr[:-1], num_edges)  # [E]
-        order = _ascending(edge_index[1] + first_node)
+        graph_of_edge = _graph_of_edges(num_nodes, edge_index)
+        local = (edge_index - node_ptr[graph_of_edge]).astype(np.int32)  # [2, E]
+        order = _ascending(edge_index[1])  # brings the edges of a graph together, too
         if order is not None:
-            edge_index = edge_index[:, order]
+            local = local[:, order]
             arrays |= {k: a[order] for k, a in arrays.items() if k.startswith("edge.")}
         return cls(
             node_ptr,
-            edge_ptr,
-            edge_index[0].astype(np.int32),
-            edge_index[1].astype(np.int32),
+            offsets(np.bincount(graph_of_edge, minlength=len(num_nodes))),
+            local[0],
+            local[1],
             arrays,
             _own_fields(arrays) if fields is None else fields,
             info or {},
@@ -176,10 +177,12 @@ class PackedGraphs:
             rows = [graph.arrays[name] for graph in graphs]
             one_a_graph = name.startswith("graph.")
             joined[name] = np.stack(rows) if one_a_graph else np.concatenate(rows)
+        num_nodes = np.array([graph.num_nodes for graph in graphs])
+        num_edges = np.array([graph.edge_index.shape[1] for graph in graphs])
+        edge_index = np.concatenate([graph.edge_index for graph in graphs], axis=1)
         return cls.pack(
-            np.array([graph.num_nodes for graph in graphs]),
-            np.array([graph.edge_index.shape[1] for graph in graphs]),
-            np.concatenate([graph.edge_index for graph in graphs], axis=1),
+            num_nodes,
+            over_all_graphs(num_nodes, num_edges, edge_index),
             {**joined, **(arrays or {})},
             fields,
             info,
@@ -370,30 +373,40 @@ def _ascending(keys: np.ndarray) -> np.ndarray | None:
     return np.argsort(keys, kind="stable")
 
 
-def _check_graphs(
+def over_all_graphs(
     num_nodes: np.ndarray, num_edges: np.ndarray, edge_index: np.ndarray
-) -> None:
-    if len(num_nodes) != len(num_edges):
-        raise DataError(
-            f"{len(num_nodes)} graphs have node counts, {len(num_edges)} edge counts"
-        )
-    if np.sum(num_edges) != edge_index.shape[1]:
-        raise DataError(
-            f"the edge counts add up to {np.sum(num_edges)}, but there are "
-            f"{edge_index.shape[1]} edges"
-        )
-    empty = np.flatnonzero(np.asarray(num_nodes) < 1)
-    if len(empty):
-        raise DataError(f"graph {empty[0]} has no nodes; leave such graphs out")
+) -> np.ndarray:
+    """Edges that count nodes within their graph, as edges that count them all.
+
+    Args:
+        num_nodes, num_edges: How many each graph has: ``[G]``.
+        edge_index: Graph by graph: ``[2, E]``.
+    """
     limit = np.repeat(num_nodes, num_edges)
     outside = np.flatnonzero(((edge_index < 0) | (edge_index >= limit)).any(axis=0))
     if len(outside):
         edge = outside[0]
         graph = np.searchsorted(np.cumsum(num_edges), edge, side="right")
         raise DataError(
-            f"graph {graph} has {num_nodes[graph]} nodes, but an edge "
-            f"{tuple(edge_index[:, edge].tolist())}"
+            f"edge {edge} is {tuple(edge_index[:, edge].tolist())}, but its graph "
+            f"{graph} has {num_nodes[graph]} nodes, counted from 0"
         )
+    return edge_index + np.repeat(offsets(num_nodes)[:-1], num_edges)
+
+
+def _graph_of_edges(num_nodes: np.ndarray, edge_index: np.ndarray) -> np.ndarray:
+    empty = np.flatnonzero(np.asarray(num_nodes) < 1)
+    if len(empty):
+        raise DataError(f"graph {empty[0]} has no nodes; leave such graphs out")
+    graph_of_node = np.repeat(np.arange(len(num_nodes)), num_nodes)
+    graph, other = graph_of_node[edge_index]
+    between = np.flatnonzero(graph != other)
+    if len(between):
+        edge = between[0]
+        raise DataError(
+            f"edge {edge} joins graph {graph[edge]} and graph {other[edge]}"
+        )
+    return graph
 
 
 def _own_fields(arrays: Mapping[str, np.ndarray]) -> dict[str, Field]:

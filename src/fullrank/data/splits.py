@@ -141,21 +141,27 @@ def scaffold_split(
     """
     from fullrank.data.smiles import scaffold
 
-    groups: dict[str, list[int]] = {}
-    for index, text in enumerate(smiles):
-        groups.setdefault(scaffold(text), []).append(index)
-    ordered = sorted(groups.values(), key=lambda group: (-len(group), group[0]))
-    ends = np.cumsum(fractions[:2]) * len(smiles)
-    parts: tuple[list[int], list[int], list[int]] = ([], [], [])
-    for group in ordered:
-        if len(parts[0]) + len(group) <= ends[0]:
-            parts[0].extend(group)
-        elif len(parts[0]) + len(parts[1]) + len(group) <= ends[1]:
-            parts[1].extend(group)
-        else:
-            parts[2].extend(group)
-    train, valid, test = (np.array(part, dtype=np.int64) for part in parts)
     how = {"kind": "scaffold", "fractions": list(fractions)}
+    return grouped_split([scaffold(text) for text in smiles], fractions, how)
+
+
+def grouped_split(
+    group_of_graph: Sequence[str], fractions: Sequence[float], how: Mapping[str, Any]
+) -> Split:
+    """Whole groups in one part each, the largest first where there is room."""
+    groups: dict[str, list[int]] = {}
+    for index, group in enumerate(group_of_graph):
+        groups.setdefault(group, []).append(index)
+    ends = np.cumsum(fractions[:2]) * len(group_of_graph) + 1e-9
+    parts: tuple[list[int], list[int], list[int]] = ([], [], [])
+    for members in sorted(groups.values(), key=lambda g: (-len(g), g[0])):
+        if len(parts[0]) + len(members) <= ends[0]:
+            parts[0].extend(members)
+        elif len(parts[0]) + len(parts[1]) + len(members) <= ends[1]:
+            parts[1].extend(members)
+        else:
+            parts[2].extend(members)
+    train, valid, test = (np.array(part, dtype=np.int64) for part in parts)
     return Split(train, valid, test, how)
 
 

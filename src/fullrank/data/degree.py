@@ -1,0 +1,36 @@
+"""Degrees as node features, the way the authors use them where a set has none."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from fullrank.data.packed import Part
+
+# From this degree on the authors give the normalised degree instead of its one-hot.
+ONE_HOT_BELOW = 1000
+
+
+@dataclass
+class Columns:
+    """Feature columns as they are stored, how they are given out, and their names."""
+
+    arrays: dict[str, np.ndarray]
+    parts: tuple[Part, ...]
+    names: tuple[str, ...]
+
+
+def degree_columns(edge_index: np.ndarray, num_nodes: int) -> Columns:
+    """The number of neighbours of each node, itself not counted.
+
+    One-hot if the largest is below 1,000, otherwise with mean 0 and deviation 1.
+    """
+    source, destination = edge_index
+    degree = np.bincount(source[source != destination], minlength=num_nodes)
+    largest = int(degree.max())
+    if largest < ONE_HOT_BELOW:
+        names = tuple(f"degree {k}" for k in range(largest + 1))
+        part = Part("node.degree", one_hot=largest + 1)
+        return Columns({"node.degree": degree.astype(np.int32)}, (part,), names)
+    normalised = (degree - degree.mean()) / degree.std(ddof=1)
+    arrays = {"node.degree": normalised.astype(np.float32)[:, None]}
+    return Columns(arrays, (Part("node.degree"),), ("normalised degree",))

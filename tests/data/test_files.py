@@ -1,0 +1,159 @@
+import gzip
+import http.server
+import os
+import threading
+import zipfile
+
+import numpy as np
+import pytest
+
+from fullrank.data import DataError
+from fullrank.data.files import NumberStream, local_copy, read_numbers, unpacked
+
+
+@pytest.fixture(autouse=True)
+def no_mirror(monkeypatch):
+    monkeypatch.delenv("FULLRANK_MIRROR", raising=False)
+
+
+@pytest.fixture
+def address(tmp_path):
+    """A server on this machine that holds ``set.zip``."""
+    served = tmp_path / "served"
+    served.mkdir()
+    (served / "set.zip").write_bytes(b"content")
+
+    class Quiet(http.server.SimpleHTTPRequestHandler):
+        def __init__(self, *args):
+            super().__init__(*args, directory=str(served))
+
+        def log_message(self, *args):
+            pass
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Quiet)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+
+
+def test_downloads_once(tmp_path, address):
+    file = local_copy(f"{address}/set.zip", tmp_path, None)
+    assert file == tmp_path / "raw" / "set.zip"
+    assert file.read_bytes() == b"content"
+    (tmp_path / "served" / "set.zip").unlink()
+    assert local_copy(f"{address}/set.zip", tmp_path, None) == file
+
+
+@pytest.mark.parametrize("url", ["{}/other.zip", "http://127.0.0.1:9/other.zip"])
+def test_no_network_says_which_file_to_put_where(tmp_path, address, url):
+    expected = tmp_path / "raw" / "other.zip"
+    with pytest.raises(DataError) as found:
+        local_copy(url.format(address), tmp_path, None)
+    assert f"put this file at {expected}" in str(found.value)
+    assert "--mirror" in str(found.value)
+    assert os.listdir(tmp_path / "raw") == []
+
+
+def test_mirror_as_argument_or_variable(tmp_path, monkeypatch):
+    url = "https://nowhere.invalid/set.zip"
+    mirror = tmp_path / "mirror"
+    mirror.mkdir()
+    with pytest.raises(DataError, match=r"holds none of set\.zip, set"):
+        local_copy(url, tmp_path, mirror)
+    (mirror / "set").mkdir()
+    assert local_copy(url, tmp_path, mirror) == mirror / "set"
+    (mirror / "set.zip").touch()
+    monkeypatch.setenv("FULLRANK_MIRROR", str(mirror))
+    assert local_copy(url, tmp_path, None) == mirror / "set.zip"
+
+
+@pytest.mark.parametrize("member", ["../evil.txt", "/tmp/evil.txt", "a/../../evil.txt"])
+def test_members_outside_the_folder_are_refused(tmp_path, member):
+    archive = tmp_path / "evil.zip"
+    with zipfile.ZipFile(archive, "w") as writer:
+        writer.writestr("good.txt", "good")
+        writer.writestr(member, "evil")
+    with (
+        pytest.raises(DataError, match="outside the folder"),
+        unpacked(archive, tmp_path / "scratch"),
+    ):
+        pass
+    assert os.listdir(tmp_path / "scratch") == []
+    assert not (tmp_path / "evil.txt").exists()
+
+
+@pytest.mark.parametrize("damage", ["cut", "text", "flipped"])
+def test_corrupt_archives(tmp_path, damage):
+    archive = tmp_path / "set.zip"
+    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as writer:
+        writer.writestr("a.txt", np.random.default_rng(0).bytes(1000))
+    content = bytearray(archive.read_bytes())
+    if damage == "cut":
+        content = content[:500]
+    elif damage == "text":
+        content = bytearray(b"<html>404</html>")
+    else:
+        content[300] ^= 255
+    archive.write_bytes(content)
+    with (
+        pytest.raises(DataError, match=r"set\.zip is not an intact zip archive"),
+        unpacked(archive, tmp_path / "scratch"),
+    ):
+        pass
+    assert os.listdir(tmp_path / "scratch") == []
+
+
+def test_an_archive_is_there_while_it_is_used(tmp_path):
+    archive = tmp_path / "set.zip"
+    with zipfile.ZipFile(archive, "w") as writer:
+        writer.writestr("set/a.txt", "1")
+    with unpacked(archive, tmp_path / "scratch") as folder:
+        assert (folder / "set" / "a.txt").read_text() == "1"
+    assert os.listdir(tmp_path / "scratch") == []
+
+
+@pytest.mark.parametrize(
+    ("content", "dtype", "message"),
+    [
+        ("1, 2\n3, x\n", np.int64, "line 2: 'x' is not a whole number"),
+        ("1, 2\n3, 2.5\n", np.int64, "line 2: '2.5' is not a whole number"),
+        ("1\n2,3\n", np.float64, "line 2: 2 values, but 1 above"),
+        ("1.5\nabc\n", np.float64, "line 2: 'abc' is not a number"),
+    ],
+)
+def test_the_wrong_line_is_named(tmp_path, content, dtype, message):
+    file = tmp_path / "numbers.txt"
+    file.write_text(content)
+    with pytest.raises(DataError) as found:
+        read_numbers(file, dtype)
+    assert f"{file}, {message}" in str(found.value)
+
+
+def test_corrupt_and_missing_gz(tmp_path):
+    file = tmp_path / "edge.csv.gz"
+    with pytest.raises(DataError, match=r"edge\.csv\.gz is missing"):
+        read_numbers(file)
+    file.write_bytes(gzip.compress(b"1,2\n" * 1000)[:-20])
+    with pytest.raises(DataError, match=r"edge\.csv\.gz is corrupt"):
+        read_numbers(file)
+    file.write_bytes(b"no gzip at all")
+    with pytest.raises(DataError, match=r"edge\.csv\.gz is corrupt"):
+        read_numbers(file)
+
+
+def test_a_stream_counts_its_lines(tmp_path):
+    file = tmp_path / "numbers.csv.gz"
+    file.write_bytes(gzip.compress(b"1,2\n3,4\n5,6\n7,8\n"))
+    stream = NumberStream(file, 2)
+    assert stream.take(1).tolist() == [[1, 2]]
+    assert stream.take(0).shape == (0, 2)
+    assert stream.take(2).tolist() == [[3, 4], [5, 6]]
+    with pytest.raises(DataError, match="line 3: odd"):
+        stream.check(np.array([True, False]), lambda row: "odd")
+    with pytest.raises(DataError, match="has more than 3 lines"):
+        stream.finish()
+    stream = NumberStream(file, 2)
+    with pytest.raises(DataError, match="ends after line 4 of at least 5"):
+        stream.take(5)
+    with pytest.raises(DataError, match="line 1: 2 columns instead of 3"):
+        NumberStream(file, 3).take(1)
