@@ -32,8 +32,11 @@ from fullrank.lab.coefficient_rank import (
     stacked_overlap,
     stacking_gain,
 )
+from fullrank.lab.collide import Collision, collide
 from fullrank.lab.distance import multiset_distance
 from fullrank.lab.equivariance import Equivariance, is_equivariant
+from fullrank.lab.layers import as_aggregator, coefficient_aggregator
+from fullrank.lab.neighborhood import Neighborhood, neighborhood_of
 from fullrank.lab.pairs import SUITES, PairSuite, load_suite, relabel
 from fullrank.lab.reference import PairNet
 from fullrank.lab.separates import Separation, separates
@@ -60,12 +63,14 @@ __all__ = [
     "Aggregator",
     "Before",
     "Certificate",
+    "Collision",
     "Comparison",
     "Equivariance",
     "Injectivity",
     "LinearBefore",
     "MatrixAggregator",
     "Multiset",
+    "Neighborhood",
     "Overlap",
     "PairNet",
     "PairSuite",
@@ -76,8 +81,11 @@ __all__ = [
     "Unknown",
     "Witness",
     "aggregator",
+    "as_aggregator",
     "as_strong",
     "certificate",
+    "coefficient_aggregator",
+    "collide",
     "compare",
     "effective_rank",
     "injectivity",
@@ -85,6 +93,7 @@ __all__ = [
     "load_suite",
     "moment",
     "multiset_distance",
+    "neighborhood_of",
     "numerical_rank",
     "overlap_dimension",
     "powers",

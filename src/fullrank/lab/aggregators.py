@@ -8,7 +8,6 @@ numbers and not about rounding.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import cached_property
 from math import isqrt
 from numbers import Rational
 from typing import Any
@@ -64,19 +63,14 @@ class Multiset:
 
     def __eq__(self, other: object) -> bool:
         """Equal up to the order of the rows, each with its degree."""
-        return isinstance(other, Multiset) and self._sorted == other._sorted
+        return isinstance(other, Multiset) and self._sorted() == other._sorted()
 
     def __hash__(self) -> int:
-        return self._hash
+        return hash(self._sorted())
 
-    @cached_property
     def _sorted(self) -> tuple:
         degrees = self.degrees or (0,) * len(self)
         return tuple(sorted(zip(map(tuple, self.rows), degrees, strict=True)))
-
-    @cached_property
-    def _hash(self) -> int:
-        return hash(self._sorted)
 
     def __repr__(self) -> str:
         rows = ", ".join(
@@ -95,11 +89,13 @@ class Aggregator:
         linear: Whether it is a weighted sum of the rows whose weights do not depend
             on them, and hence equivariant.
         uses_degrees: Whether it reads the degrees of a multiset.
+        reads_center: Whether it treats the first row as the centre of the others.
     """
 
     name: str
     linear = False
     uses_degrees = False
+    reads_center = False
 
     def encode(self, x: Multiset) -> tuple:
         """The output, or an injective function of it, in fractions where possible."""
@@ -165,6 +161,10 @@ class Product(Aggregator):
     def uses_degrees(self) -> bool:  # type: ignore[override]
         return any(part.uses_degrees for part in self.parts)
 
+    @property
+    def reads_center(self) -> bool:  # type: ignore[override]
+        return any(part.reads_center for part in self.parts)
+
     def encode(self, x: Multiset) -> tuple:
         return tuple(value for part in self.parts for value in part.encode(x))
 
@@ -190,6 +190,10 @@ class After(Aggregator):
     @property
     def uses_degrees(self) -> bool:  # type: ignore[override]
         return self.inner.uses_degrees
+
+    @property
+    def reads_center(self) -> bool:  # type: ignore[override]
+        return self.inner.reads_center
 
     def encode(self, x: Multiset) -> tuple:
         return tuple(_run(self.function, torch.from_numpy(self.inner(x))))

@@ -5,11 +5,10 @@ showing that g is a function of f, and refuted by a witness: two multisets that 
 apart and f does not.
 """
 
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
-from itertools import combinations_with_replacement
+from itertools import chain, combinations_with_replacement
 from numbers import Rational
 
 import numpy as np
@@ -141,7 +140,7 @@ def as_strong(f: Aggregator, g: Aggregator, dim: int = 1) -> Evidence:
         return _matrix_witness(f, g, *matrices, dim)
     if isinstance(g, Product):
         return _as_strong_as_product(f, g, dim)
-    return _search(f, g, _candidates(f, g, dim))
+    return _search(f, g, dim)
 
 
 def _as_strong_as_product(f: Aggregator, g: Product, dim: int) -> Evidence:
@@ -275,27 +274,28 @@ def _two_rows(
     return Multiset(columns[0]), Multiset(columns[1])
 
 
-def _search(f: Aggregator, g: Aggregator, candidates: Iterable[Multiset]) -> Evidence:
-    """Group multisets by what f says and look for two that g tells apart."""
-    seen: dict[tuple, Multiset] = {}
+def _search(f: Aggregator, g: Aggregator, dim: int) -> Evidence:
+    """Group small multisets by what f says and look for two that g tells apart."""
+    pool = dim, f.uses_degrees or g.uses_degrees
+    size = _size(f) or _size(g)
+    multisets = _small_multisets(*pool)
+    seen: dict[tuple, int] = {}
     looked_at = 0
-    for x in candidates:
+    for index, x in enumerate(multisets):
+        if size is not None and len(x) != size:
+            continue
         looked_at += 1
+        said_f = _encoded(f, pool, index)
+        center = tuple(x.rows[0]) if f.reads_center or g.reads_center else ()
         # All that f confused so far are alike for g too: the first stands for them.
-        other = seen.setdefault(_key(_encoded(f, x)), x)
-        exact = _verify(f, g, other, x)
-        if exact is not None:
-            return Witness(other, x, f, g, exact)
+        other = seen.setdefault((center, _key(said_f)), index)
+        said = (_encoded(f, pool, other), said_f)
+        told = (_encoded(g, pool, other), _encoded(g, pool, index))
+        if distance(*said) <= SAME and distance(*told) > DIFFERENT:
+            numbers = chain(*said, *told)
+            exact = all(isinstance(number, Rational) for number in numbers)
+            return Witness(multisets[other], x, f, g, exact)
     return Unknown(looked_at)
-
-
-def _verify(f: Aggregator, g: Aggregator, x: Multiset, y: Multiset) -> bool | None:
-    """Whether f confuses and g tells x and y apart: exactly, within tolerance, no."""
-    said_f = _encoded(f, x), _encoded(f, y)
-    said_g = _encoded(g, x), _encoded(g, y)
-    if distance(*said_f) > SAME or distance(*said_g) < DIFFERENT:
-        return None
-    return all(isinstance(z, Rational) for said in (*said_f, *said_g) for z in said)
 
 
 def distance(one: tuple, other: tuple) -> float:
@@ -313,17 +313,10 @@ def _key(encoded: tuple) -> tuple:
 
 
 @lru_cache(maxsize=500_000)
-def _encoded(f: Aggregator, x: Multiset) -> tuple:
+def _encoded(f: Aggregator, pool: tuple[int, bool], index: int) -> tuple:
     if isinstance(f, Product):
-        return tuple(z for part in f.parts for z in _encoded(part, x))
-    return f.encode(x)
-
-
-def _candidates(f: Aggregator, g: Aggregator, dim: int) -> Iterator[Multiset]:
-    size = _size(f) or _size(g)
-    for x in _small_multisets(dim, f.uses_degrees or g.uses_degrees):
-        if size is None or len(x) == size:
-            yield x
+        return tuple(z for part in f.parts for z in _encoded(part, pool, index))
+    return f.encode(_small_multisets(*pool)[index])
 
 
 @lru_cache(maxsize=8)

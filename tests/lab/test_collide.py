@@ -1,0 +1,138 @@
+from itertools import permutations
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch_geometric.nn import GATConv, GCNConv, GINConv, MaxAggregation, SAGEConv
+
+from fullrank.lab import Neighborhood, collide
+from fullrank.nn import CombConv, ExpandingConv
+
+
+def gin0(d, out):
+    mlp = torch.nn.Sequential(
+        torch.nn.Linear(d, out), torch.nn.ReLU(), torch.nn.Linear(out, out)
+    )
+    return GINConv(mlp)
+
+
+def check(layer, collision, distance=0.5):
+    """Repeat by hand what a collision claims."""
+    layer = layer.double().eval()
+    first, second = collision.first, collision.second
+    assert torch.equal(first.x[0], second.x[0])
+    assert first.x.shape == second.x.shape
+    for order in permutations(range(1, len(first))):
+        assert (first.x[list(order)] - second.x[1:]).norm() >= distance - 1e-9
+    said = []
+    for star in (first.graph(), second.graph()):
+        with torch.no_grad():
+            said.append(layer(star.x, star.edge_index)[0].flatten())
+    assert (said[0] - said[1]).abs().max() <= 1e-9 * max(1, said[0].abs().max())
+
+
+@settings(max_examples=15, deadline=None)
+@given(
+    st.sampled_from([GCNConv, gin0, SAGEConv]),
+    st.integers(3, 6),
+    st.integers(1, 4),
+    st.integers(0, 1000),
+)
+def test_gcn_gin0_and_mean_sage_are_always_caught(make, n, d, seed):
+    torch.manual_seed(seed)
+    layer = make(d, 16)
+    collision = collide(layer, torch.randn(n, d))
+    assert collision.found
+    check(layer, collision)
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.integers(3, 5), st.integers(2, 4), st.integers(0, 1000))
+def test_single_head_gat_is_always_caught(n, d, seed):
+    torch.manual_seed(seed)
+    layer = GATConv(d, 8)
+    collision = collide(layer, torch.randn(n, d))
+    assert collision.found
+    check(layer, collision)
+
+
+class FixedMatrix(torch.nn.Module):
+    """The aggregator f_M on the centre and its neighbours, in their order."""
+
+    def __init__(self, matrix):
+        super().__init__()
+        self.register_buffer("matrix", matrix)
+
+    def forward(self, x, edge_index):
+        return (self.matrix @ x[: self.matrix.size(1)]).view(1, -1)
+
+
+@settings(max_examples=10, deadline=None)
+@given(st.integers(3, 5), st.integers(1, 3), st.integers(0, 1000))
+def test_a_fixed_matrix_is_caught_at_rank_n_minus_two_and_never_at_rank_n(n, d, seed):
+    torch.manual_seed(seed)
+    x = torch.randn(n, d)
+    orthogonal = torch.linalg.qr(torch.randn(n, n).double()).Q
+    full = collide(FixedMatrix(orthogonal), x, starts=6)
+    assert not full.found
+    # An orthogonal matrix keeps distances, so the gap cannot be small.
+    assert full.gap * (n * d) ** 0.5 >= 0.5
+    assert "none found in 6 starts" in str(full)
+    assert collide(FixedMatrix(orthogonal[: n - 2]), x).found
+
+
+def test_degrees_are_kept():
+    torch.manual_seed(0)
+    local = Neighborhood(torch.randn(4, 3), degrees=torch.tensor([4, 2, 5, 9]))
+    layer = GCNConv(3, 8)
+    collision = collide(layer, local)
+    assert torch.equal(collision.second.degrees, local.degrees)
+    check(layer, collision)
+    moved = (collision.second.x - collision.first.x)[1:]
+    weights = torch.tensor([2, 5, 9]).double().rsqrt()
+    assert (weights @ moved).abs().max() < 1e-9
+
+
+def test_a_maximum_is_caught_too():
+    torch.manual_seed(0)
+    layer = SAGEConv(4, 16, aggr=MaxAggregation())
+    collision = collide(layer, torch.randn(5, 4))
+    assert collision.found
+    check(layer, collision)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_aggregate_of_an_expanding_conv_with_enough_aggregators_resists(seed):
+    torch.manual_seed(seed)
+    x = torch.randn(4, 4)
+    collision = collide(ExpandingConv(4, 16, num_aggregators=4), x, of="aggregate")
+    assert not collision.found
+    assert collision.gap > 1e-6
+    weak = collide(ExpandingConv(4, 16, num_aggregators=1), x, of="aggregate")
+    assert weak.found
+
+
+@pytest.mark.parametrize("layer", [ExpandingConv(4, 3), CombConv(4, 3)], ids=repr)
+def test_ours_collide_where_features_outnumber_outputs(layer):
+    torch.manual_seed(0)
+    collision = collide(layer, torch.randn(5, 4))
+    assert collision.found
+    check(layer, collision)
+
+
+def test_the_aggregate_of_a_pyg_layer_is_the_one_it_computes():
+    torch.manual_seed(0)
+    collision = collide(gin0(3, 8), torch.randn(4, 3), of="aggregate")
+    assert collision.found
+    x = collision.first.x[1:].sum(dim=0)
+    assert torch.allclose(collision.outputs[0], x)
+
+
+def test_what_is_asked_wrongly_is_answered_with_a_sentence():
+    with pytest.raises(ValueError, match="choose 'output' or 'aggregate'"):
+        collide(GCNConv(3, 3), torch.randn(3, 3), of="outputs")
+    with pytest.raises(ValueError, match="no neighbours"):
+        collide(GCNConv(3, 3), torch.randn(1, 3))
+    with pytest.raises(ValueError, match="FixedMatrix calls no aggregate"):
+        collide(FixedMatrix(torch.eye(3)), torch.randn(3, 2), of="aggregate")
