@@ -1,0 +1,411 @@
+"""The typed configuration of an experiment, and what identifies its runs."""
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from importlib import resources
+from pathlib import Path
+from typing import Any, Literal
+
+import yaml
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    NonNegativeFloat,
+    PositiveFloat,
+    PositiveInt,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
+
+from fullrank.data.errors import nearest
+from fullrank.nn import conv_names
+from fullrank.nn.graph_net import HEADS, READOUTS
+
+# What `model.s` is called by the convolutions that have it.
+AGGREGATORS = {"expc": "num_aggregators", "gat": "heads", "gatv2": "heads"}
+FOLDS = ("gin", "fair")
+
+
+class ConfigError(ValueError):
+    """A configuration that cannot be run."""
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True)
+
+
+class DataConfig(_Section):
+    """Which graphs, and what is to be predicted.
+
+    Attributes:
+        name: Of a data set (``qm9``, ``MUTAG``, ``ogbg-molhiv``), a CSV file with
+            SMILES, or a folder of graphs in the TU collection's layout.
+        targets: Their names; all by default.
+        limit: QM9: only so many molecules.
+        edges: QM9: ``bonds`` or ``complete``.
+        distance: QM9: whether edges know their length.
+        task: CSV: ``regression``, ``binary`` or ``multiclass``.
+        smiles: CSV: the column of the molecules.
+        split_column: CSV: the column that holds ``train``, ``valid`` or ``test``.
+        fragments: CSV: ``keep`` all of a molecule's fragments, or the ``largest``.
+        root: Where prepared sets are kept.
+        mirror: TU: a folder or address to fetch from.
+        folder: OGB: where the raw files are.
+    """
+
+    name: str
+    targets: list[str] | None = None
+    limit: PositiveInt | None = None
+    edges: Literal["bonds", "complete"] | None = None
+    distance: bool | None = None
+    task: Literal["regression", "binary", "multiclass"] | None = None
+    smiles: str | None = None
+    split_column: str | None = None
+    fragments: Literal["keep", "largest"] | None = None
+    root: Path | None = None
+    mirror: str | None = None
+    folder: Path | None = None
+
+
+class SplitConfig(_Section):
+    """Which graphs train, which choose the epoch, which test.
+
+    Attributes:
+        kind: ``random``, ``given``, ``scaffold``; or folds by the protocol ``gin``
+            (the epoch with the best mean test curve) or ``fair`` (the epoch that is
+            best on a held-out part of each training fold). The set's own by default.
+        seed: Of the split, not of the training.
+        folds: How many.
+        fold: Only this one, counted from 0.
+        folder: The folds of Zhang et al. in files, instead of stratified ones.
+        hold_out: ``fair``: the part of a training fold that chooses the epoch.
+    """
+
+    kind: Literal["random", "given", "scaffold", "gin", "fair"] | None = None
+    seed: int = 0
+    folds: int = Field(10, ge=2)
+    fold: int | None = Field(None, ge=0)
+    folder: Path | None = None
+    hold_out: float = Field(0.1, gt=0, lt=1)
+
+    @model_validator(mode="after")
+    def _check(self) -> "SplitConfig":
+        if self.kind not in FOLDS and (self.fold, self.folder) != (None, None):
+            raise ValueError("fold and folder are for the kinds 'gin' and 'fair'")
+        if self.fold is not None and self.fold >= self.folds:
+            raise ValueError(f"fold {self.fold} of {self.folds} does not exist")
+        return self
+
+
+class ModelConfig(_Section):
+    """A `fullrank.nn.GraphNet`.
+
+    Attributes:
+        conv: A registered name, see `fullrank.nn.conv_names`.
+        layers: How many.
+        hidden: The width of each.
+        s: Aggregators of ``expc``, heads of ``gat`` and ``gatv2``.
+        re_sum: ``expc`` and ``combc``: the MLP before the sum, or after it.
+        conv_args: Further arguments of the convolution.
+        batch_norm: After each layer.
+        dropout: After each layer and in the head.
+        jumping_knowledge: Read all layers out, or the last one only.
+        readout: Over the nodes of a graph.
+        head: After the readout.
+    """
+
+    conv: str = "expc"
+    layers: PositiveInt = 4
+    hidden: PositiveInt = 64
+    s: PositiveInt | None = None
+    re_sum: bool | None = None
+    conv_args: dict[str, Any] = {}
+    batch_norm: bool = False
+    dropout: float = Field(0.0, ge=0, lt=1)
+    jumping_knowledge: bool = True
+    readout: Literal[READOUTS] = "sum"  # type: ignore[valid-type]
+    head: Literal[HEADS] = "ogb"  # type: ignore[valid-type]
+
+    @field_validator("conv")
+    @classmethod
+    def _known(cls, conv: str) -> str:
+        if conv not in conv_names():
+            raise ValueError(
+                f"there is no such convolution{nearest(conv, conv_names())}"
+            )
+        return conv
+
+    @model_validator(mode="after")
+    def _check(self) -> "ModelConfig":
+        if self.s is not None and self.conv not in AGGREGATORS:
+            raise ValueError(f"s is for {', '.join(AGGREGATORS)}, not for {self.conv}")
+        if self.re_sum is not None and self.conv not in ("expc", "combc"):
+            raise ValueError(f"re_sum is for expc and combc, not for {self.conv}")
+        return self
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """What the convolution is called with beside its sizes."""
+        chosen = dict(self.conv_args)
+        if self.s is not None:
+            chosen[AGGREGATORS[self.conv]] = self.s
+        if self.re_sum is not None:
+            chosen["re_sum"] = self.re_sum
+        return chosen
+
+
+class OptimizerConfig(_Section):
+    """How the weights are changed.
+
+    Attributes:
+        name: ``adam`` or ``adamw``.
+        lr: The learning rate; with ``onecycle`` the highest one.
+        weight_decay: Of the optimiser.
+        clip: The largest norm of a step's gradient.
+    """
+
+    name: Literal["adam", "adamw"] = "adam"
+    lr: PositiveFloat = 1e-3
+    weight_decay: NonNegativeFloat = 0.0
+    clip: PositiveFloat | None = None
+
+
+class ScheduleConfig(_Section):
+    """How the learning rate changes.
+
+    Attributes:
+        name: ``constant``, ``step``, ``cosine`` (to 0) or ``onecycle``.
+        every: ``step``: so many epochs apart.
+        factor: ``step``: the learning rate is multiplied by this.
+    """
+
+    name: Literal["constant", "step", "cosine", "onecycle"] = "constant"
+    every: PositiveInt = 10
+    factor: float = Field(0.8, gt=0, le=1)
+
+
+class TrainingConfig(_Section):
+    """How long and on what.
+
+    Attributes:
+        epochs: Passes through the training graphs.
+        batch_size: Graphs in a step, over all devices together.
+        loss: ``mse``, ``mae`` or ``huber`` of normalised targets; ``cross_entropy``
+            for classes. By default ``mae`` or ``cross_entropy``.
+        class_weights: ``balanced``, or one for each class (multiclass) or for the
+            positive label of each target (binary).
+        patience: Stop after so many epochs without a better validation metric.
+        precision: Of the arithmetic.
+        deterministic: Let only operations run that repeat exactly.
+    """
+
+    epochs: PositiveInt = 100
+    batch_size: PositiveInt = 64
+    loss: Literal["mse", "mae", "huber", "cross_entropy"] | None = None
+    class_weights: Literal["balanced"] | list[PositiveFloat] | None = None
+    patience: PositiveInt | None = None
+    precision: Literal["32", "64", "bf16-mixed", "16-mixed"] = "32"
+    deterministic: bool = True
+
+    @field_validator("precision", mode="before")
+    @classmethod
+    def _as_text(cls, precision: Any) -> Any:
+        return str(precision) if isinstance(precision, int) else precision
+
+
+class ComputeConfig(_Section):
+    """Where it runs; says nothing about the result.
+
+    Attributes:
+        accelerator: ``auto``, ``cpu`` or ``gpu``.
+        devices: Processes on this machine.
+        nodes: Machines.
+    """
+
+    accelerator: Literal["auto", "cpu", "gpu"] = "auto"
+    devices: PositiveInt = 1
+    nodes: PositiveInt = 1
+
+
+class Config(_Section):
+    """An experiment: one run, or one for each fold and seed."""
+
+    data: DataConfig
+    split: SplitConfig = SplitConfig()
+    model: ModelConfig = ModelConfig()
+    optimizer: OptimizerConfig = OptimizerConfig()
+    schedule: ScheduleConfig = ScheduleConfig()
+    training: TrainingConfig = TrainingConfig()
+    compute: ComputeConfig = ComputeConfig()
+    seeds: list[int] = Field([0], min_length=1)
+    runs: Path = Path("runs")
+
+    @model_validator(mode="after")
+    def _check(self) -> "Config":
+        if self.split.kind == "gin" and self.training.patience is not None:
+            raise ValueError(
+                "training.patience needs a validation part; the protocol 'gin' has none"
+            )
+        processes = self.compute.devices * self.compute.nodes
+        if self.training.batch_size % processes:
+            raise ValueError(
+                f"training.batch_size {self.training.batch_size} cannot be shared "
+                f"evenly by {processes} processes"
+            )
+        if len(set(self.seeds)) < len(self.seeds):
+            raise ValueError(f"seeds {self.seeds} holds one twice")
+        return self
+
+    @property
+    def id(self) -> str:
+        """A name made of the data set, the convolution and a hash of all that
+        determines the result."""
+        text = json.dumps(self._determining(), sort_keys=True)
+        digest = hashlib.sha256(text.encode()).hexdigest()[:12]
+        return f"{Path(self.data.name).stem}-{self.model.conv}-{digest}".lower()
+
+    @property
+    def folder(self) -> Path:
+        """The run folder."""
+        return self.runs / self.id
+
+    def changed(self, **sections: Mapping[str, Any] | Any) -> "Config":
+        """The same with some values changed: ``changed(model={"s": 4}, seeds=[1])``."""
+        values = self.model_dump()
+        for name, new in sections.items():
+            values[name] = {**values[name], **new} if isinstance(new, Mapping) else new
+        return parse(values)
+
+    def text(self) -> str:
+        """The configuration as YAML, with all defaults filled in."""
+        values = self.model_dump(mode="json", exclude_none=True)
+        return yaml.safe_dump(values, sort_keys=False, allow_unicode=True)
+
+    def _determining(self) -> dict[str, Any]:
+        # Without what is None, so that a new option leaves the names of old runs alone.
+        values = self.model_dump(
+            mode="json",
+            exclude_none=True,
+            exclude={
+                "compute": True,
+                "runs": True,
+                "data": {"root", "mirror", "folder"},
+            },
+        )
+        if self.schedule.name in ("constant", "step"):
+            del values["training"]["epochs"]  # training longer continues the same run
+        values["data"]["name"] = _identity(self.data.name)
+        if self.split.folder is not None:
+            values["split"]["folder"] = self.split.folder.name
+        return values
+
+
+def load_config(source: str | Path, changes: Iterable[str] = ()) -> Config:
+    """Read a configuration.
+
+    Args:
+        source: A YAML file, or the name of one of `ready_configs`.
+        changes: ``section.key=value``, with the value in YAML.
+    """
+    values = yaml_values(source)
+    for change in changes:
+        _apply(values, change)
+    return parse(values)
+
+
+def parse(values: Any) -> Config:
+    """Check values and fill in defaults, or say what is wrong with which key."""
+    try:
+        return Config.model_validate(values)
+    except ValidationError as error:
+        raise ConfigError("; ".join(_complaints(error))) from None
+
+
+def ready_configs() -> dict[str, str]:
+    """The configurations that come with the package: name and YAML text."""
+    folder = resources.files("fullrank.paper") / "experiments"
+    return {
+        file.name.removesuffix(".yaml"): file.read_text(encoding="utf-8")
+        for file in sorted(folder.iterdir(), key=lambda file: file.name)
+        if file.name.endswith(".yaml")
+    }
+
+
+def yaml_values(source: str | Path) -> dict[str, Any]:
+    """The values in a YAML file or ready configuration, not checked yet."""
+    text = _text_of(source)
+    try:
+        values = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise ConfigError(f"{source} is not YAML: {error}") from None
+    if not isinstance(values, dict):
+        raise ConfigError(f"{source} holds no keys and values")
+    return values
+
+
+def _text_of(source: str | Path) -> str:
+    file = Path(source)
+    if file.is_file():
+        return file.read_text(encoding="utf-8")
+    ready = ready_configs()
+    if str(source) in ready:
+        return ready[str(source)]
+    raise ConfigError(
+        f"there is no file {str(source)!r} and no ready configuration of that name"
+        f"{nearest(str(source), ready)} (ready: {', '.join(ready)})"
+    )
+
+
+def _apply(values: dict[str, Any], change: str) -> None:
+    path, sign, text = change.partition("=")
+    if not sign:
+        raise ConfigError(f"--set takes key=value, got {change!r}")
+    *sections, key = path.strip().split(".")
+    for section in sections:
+        values = values.setdefault(section, {})
+        if not isinstance(values, dict):
+            raise ConfigError(f"--set {change!r}: {section!r} holds no keys")
+    try:
+        values[key] = yaml.safe_load(text)
+    except yaml.YAMLError:
+        raise ConfigError(f"--set {change!r}: {text!r} is not a value") from None
+
+
+def _complaints(error: ValidationError) -> Iterator[str]:
+    for entry in error.errors():
+        # A union reports each of its members; its own names are no keys.
+        path = [str(part) for part in entry["loc"] if "[" not in str(part)]
+        key = ".".join(path)
+        if entry["type"] == "extra_forbidden":
+            known = list(_fields_at(path[:-1]))
+            hint = nearest(path[-1], known)
+            value = json.dumps(entry["input"], default=str)
+            yield (
+                f"there is no key {key!r} (it was given {value})"
+                f"{hint or ', only ' + ', '.join(known)}"
+            )
+        elif entry["type"] == "missing":
+            yield f"the key {key!r} is missing"
+        else:
+            message = entry["msg"].removeprefix("Value error, ")
+            where = f"{key} = {entry['input']!r}: " if len(path) > 1 or key else ""
+            yield (message if isinstance(entry["input"], dict) else where + message)
+
+
+def _fields_at(path: list[str]) -> Iterable[str]:
+    model: Any = Config
+    for part in path:
+        model = model.model_fields[part].annotation
+    return model.model_fields
+
+
+def _identity(name: str) -> str:
+    """What a data set is, wherever its file lies."""
+    file = Path(name)
+    if not file.is_file():
+        return file.name
+    with file.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()

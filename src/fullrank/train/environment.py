@@ -1,0 +1,69 @@
+"""Where a run was done, with what."""
+
+import contextlib
+import os
+import platform
+import resource
+import subprocess
+import sys
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import psutil
+import torch
+
+from fullrank import __version__
+
+PACKAGES = ("torch", "torch_geometric", "lightning", "numpy")
+
+
+def environment() -> dict[str, Any]:
+    """Versions, commit and machine."""
+    return {
+        "fullrank": __version__,
+        "commit": _commit(),
+        "python": platform.python_version(),
+        **{package: version(package) for package in PACKAGES},
+        "machine": platform.machine(),
+        "system": platform.platform(),
+        "processor": _processor(),
+        "cores": os.cpu_count(),
+        "threads": torch.get_num_threads(),
+        "memory": psutil.virtual_memory().total,
+        "gpus": [
+            torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())
+        ],
+        "command": sys.argv,
+    }
+
+
+def peak_memory() -> int:
+    """The most memory this process had so far, in bytes; of a GPU if it has one."""
+    if torch.cuda.is_available():
+        return torch.cuda.max_memory_allocated()
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024
+
+
+def _commit() -> str | None:
+    """The commit of the source, if it runs from a repository."""
+    with contextlib.suppress(OSError, subprocess.SubprocessError):
+        done = subprocess.run(
+            ["git", "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"],
+            cwd=Path(__file__).parent,
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=10,
+        )
+        return done.stdout.strip()
+    return None
+
+
+def _processor() -> str:
+    with contextlib.suppress(OSError):
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor()

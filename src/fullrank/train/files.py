@@ -1,0 +1,43 @@
+"""Files that are there completely or not at all."""
+
+import contextlib
+import json
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, Any
+
+
+@contextlib.contextmanager
+def replacing(file: Path, mode: str = "w", **options: Any) -> Iterator[IO]:
+    """Open a new ``file`` that takes its name only when it is written to the disk."""
+    handle, name = tempfile.mkstemp(prefix=f".{file.name}.", dir=file.parent)
+    try:
+        with os.fdopen(handle, mode, **options) as stream:
+            yield stream
+            stream.flush()
+            os.fsync(stream.fileno())
+        os.chmod(name, 0o666 & ~_umask())
+        os.replace(name, file)
+    except BaseException:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(name)
+        raise
+
+
+def write_json(file: Path, content: Any) -> None:
+    """Write ``content``, all of it or nothing."""
+    with replacing(file, encoding="utf-8") as stream:
+        json.dump(content, stream, indent=2, ensure_ascii=False)
+        stream.write("\n")
+
+
+def read_json(file: Path) -> Any:
+    return json.loads(file.read_text(encoding="utf-8"))
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
