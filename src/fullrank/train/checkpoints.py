@@ -137,12 +137,13 @@ class EpochKeeper(Checkpoint):
 
 def random_state() -> dict[str, Any]:
     """The state of torch's, numpy's and Python's random numbers, as plain values."""
-    name, keys, *rest = np.random.get_state()
+    state: Any = np.random.get_state(legacy=False)
+    key = state["state"]["key"]
     cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_available() else []
     return {
         "torch": torch.get_rng_state(),
         "cuda": cuda,
-        "numpy": [name, keys.tolist(), *rest],
+        "numpy": {**state, "state": {**state["state"], "key": key.tolist()}},
         "python": random.getstate(),
     }
 
@@ -152,7 +153,6 @@ def set_random_state(state: dict[str, Any]) -> None:
     torch.set_rng_state(state["torch"])
     if state["cuda"] and torch.cuda.is_available():
         torch.cuda.set_rng_state_all(state["cuda"])
-    name, keys, *rest = state["numpy"]
-    np.random.set_state((name, np.array(keys, dtype=np.uint32), *rest))
+    np.random.set_state(state["numpy"])
     version, internal, gauss = state["python"]
     random.setstate((version, tuple(internal), gauss))

@@ -5,7 +5,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from importlib import resources
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import yaml
 from pydantic import (
@@ -86,10 +86,10 @@ class SplitConfig(_Section):
 
     kind: Literal["random", "given", "scaffold", "gin", "fair"] | None = None
     seed: int = 0
-    folds: int = Field(10, ge=2)
-    fold: int | None = Field(None, ge=0)
+    folds: Annotated[int, Field(ge=2)] = 10
+    fold: Annotated[int, Field(ge=0)] | None = None
     folder: Path | None = None
-    hold_out: float = Field(0.1, gt=0, lt=1)
+    hold_out: Annotated[float, Field(gt=0, lt=1)] = 0.1
 
     @model_validator(mode="after")
     def _check(self) -> "SplitConfig":
@@ -124,7 +124,7 @@ class ModelConfig(_Section):
     re_sum: bool | None = None
     conv_args: dict[str, Any] = {}
     batch_norm: bool = False
-    dropout: float = Field(0.0, ge=0, lt=1)
+    dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0
     jumping_knowledge: bool = True
     readout: Literal[READOUTS] = "sum"  # type: ignore[valid-type]
     head: Literal[HEADS] = "ogb"  # type: ignore[valid-type]
@@ -184,7 +184,7 @@ class ScheduleConfig(_Section):
 
     name: Literal["constant", "step", "cosine", "onecycle"] = "constant"
     every: PositiveInt = 10
-    factor: float = Field(0.8, gt=0, le=1)
+    factor: Annotated[float, Field(gt=0, le=1)] = 0.8
 
 
 class TrainingConfig(_Section):
@@ -240,7 +240,7 @@ class Config(_Section):
     schedule: ScheduleConfig = ScheduleConfig()
     training: TrainingConfig = TrainingConfig()
     compute: ComputeConfig = ComputeConfig()
-    seeds: list[int] = Field([0], min_length=1)
+    seeds: Annotated[list[int], Field(min_length=1)] = [0]
     runs: Path = Path("runs")
 
     @model_validator(mode="after")

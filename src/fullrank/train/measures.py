@@ -128,10 +128,9 @@ def _multiclass(plan: Blueprint, predictions: Tensor, labels: Tensor) -> dict:
     right = predictions.argmax(dim=1) == labels
     # Averages over the classes that occur, each against the others.
     present = torch.bincount(labels, minlength=classes) > 0
-    each = {"num_classes": classes, "average": None}
-    probabilities = predictions.double()
-    areas = multiclass_auroc(probabilities, labels, **each)[present]
-    precisions = multiclass_average_precision(probabilities, labels, **each)[present]
+    given = (predictions.double(), labels, classes)
+    areas = multiclass_auroc(*given, average=None)[present]
+    precisions = multiclass_average_precision(*given, average=None)[present]
     return {
         "accuracy": float(right.double().mean()),
         "rocauc": float(areas.mean()) if present.sum() > 1 else float("nan"),

@@ -30,14 +30,12 @@ from fullrank.train.progress import EpochBar
 from fullrank.train.sources import load_dataset, make_split
 from fullrank.train.task import Diverged, GraphTask
 
-PRECISION = {"32": "32-true", "64": "64-true"}
-
 
 class RunError(ValueError):
     """A run that cannot go on."""
 
 
-def run(
+def run_one(
     config: Config,
     dataset: GraphDataset | None = None,
     console: Console | None = None,
@@ -97,7 +95,7 @@ class _Run:
         elif len(self.split.valid):
             self.metric = f"valid_{main_metric(self.plan)}"
         self.epochs_done = self._epochs_done()
-        if rank_zero_only.rank == 0:
+        if _leading():
             self._write_folder()
             self.metrics = Journal(self.folder / "metrics.csv", self.epochs_done)
             self.times = Journal(self.folder / "times.csv", self.epochs_done)
@@ -113,7 +111,7 @@ class _Run:
         self.task.row, self.task.evaluated = {}, "test"
         if len(self.split.test):
             self.trainer.test(self.task, self._loader("test"), verbose=False)
-        if rank_zero_only.rank != 0:
+        if not _leading():
             return {}
         result = self._result()
         write_json(self.folder / "result.json", result)
@@ -208,7 +206,7 @@ class _Run:
             self._record,
         )
         callbacks: list[Callback] = [keeper, self.stopper]
-        if console is not None and rank_zero_only.rank == 0:
+        if console is not None and _leading():
             shown = self.metric or f"train_{main_metric(self.plan)}"
             callbacks.append(EpochBar(self.folder.name, shown, console, lines))
         return lightning.Trainer(
@@ -216,7 +214,7 @@ class _Run:
             devices=compute.devices,
             num_nodes=compute.nodes,
             strategy="ddp" if compute.devices * compute.nodes > 1 else "auto",
-            precision=PRECISION.get(training.precision, training.precision),
+            precision=training.precision,
             max_epochs=training.epochs,
             gradient_clip_val=self.config.optimizer.clip,
             deterministic=training.deterministic,
@@ -231,7 +229,7 @@ class _Run:
 
     def _record(self, epoch: int, row: dict[str, float], seconds: float) -> None:
         """Write the line of an epoch that is complete but not saved yet."""
-        if rank_zero_only.rank != 0:
+        if not _leading():
             return
         self.metrics.add(epoch, row)
         speed = len(self.split.train) / seconds
@@ -263,10 +261,15 @@ def _refuse_fewer(config: Config, done: int) -> None:
         )
 
 
+def _leading() -> bool:
+    """Whether this is the process that writes, of the several that may train."""
+    return getattr(rank_zero_only, "rank", 0) == 0
+
+
 @contextlib.contextmanager
 def _locked(folder: Path) -> Iterator[None]:
     """Let one process at a time work in a run folder."""
-    if rank_zero_only.rank != 0:
+    if not _leading():
         yield
         return
     lock = FileLock(folder / ".lock")

@@ -140,9 +140,7 @@ class GraphTask(lightning.LightningModule):
         if self.plan.task == "regression":
             target = ((target - self.target_mean) / self.target_std).to(output.dtype)
         total, count = self.loss(output, target)
-        epoch.update(
-            total.detach(), count, self.predict(output.detach()), batch.y
-        )
+        epoch.update(total.detach(), count, self.predict(output.detach()), batch.y)
         return total, count
 
     def _measure(self, part: str, epoch: Epoch) -> dict[str, float]:

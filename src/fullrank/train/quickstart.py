@@ -1,0 +1,32 @@
+"""The first thing anyone sees: does keeping the rank pay, on real molecules?"""
+
+from pathlib import Path
+
+from fullrank.train.config import Config, parse
+
+MODELS = {
+    "GIN-0": {"conv": "gin0"},
+    "ExpC-1": {"conv": "expc", "s": 1},
+    "ExpC-4": {"conv": "expc", "s": 4},
+    "ExpC-16": {"conv": "expc", "s": 16},
+}
+
+
+def quickstart_configs(
+    runs: Path, molecules: int = 6000, epochs: int = 12, seed: int = 0
+) -> dict[str, Config]:
+    """One run for each model, all with the same width, depth, data and schedule."""
+    return {
+        name: parse(
+            {
+                "data": {"name": "qm9", "targets": ["gap"], "limit": molecules},
+                "model": {"layers": 4, "hidden": 64, "head": "qm9", **model},
+                "optimizer": {"lr": 2e-3},
+                "schedule": {"name": "onecycle"},
+                "training": {"epochs": epochs},
+                "seeds": [seed],
+                "runs": runs,
+            }
+        )
+        for name, model in MODELS.items()
+    }
