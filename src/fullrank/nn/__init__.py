@@ -11,6 +11,7 @@ from fullrank.nn.coefficients import (
     TanhCoefficients,
 )
 from fullrank.nn.comb_conv import CombConv
+from fullrank.nn.derivation import Derivation, derive
 from fullrank.nn.expanding_conv import ExpandingConv
 from fullrank.nn.graph_net import (
     OGB_ATOM_DIMS,
@@ -29,6 +30,7 @@ __all__ = [
     "CategoryEncoder",
     "Coefficients",
     "CombConv",
+    "Derivation",
     "ExpandingConv",
     "GATCoefficients",
     "GraphNet",
@@ -42,6 +44,7 @@ __all__ = [
     "ThreeStageGCN",
     "ThreeStageGIN0",
     "conv_names",
+    "derive",
     "make_conv",
     "register_conv",
 ]

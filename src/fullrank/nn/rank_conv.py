@@ -259,7 +259,8 @@ class RankConv(MessagePassing):
             return None
         if edge_attr is None:
             raise ValueError(
-                f"edge_attr is missing: the layer was made with edge_dim={self.edge_dim}"
+                f"edge_attr is missing: the layer was made with "
+                f"edge_dim={self.edge_dim}"
             )
         if edge_attr.size(0) != src.size(0):
             raise ValueError(

@@ -4,8 +4,11 @@ import torch
 from torch import Tensor
 from torch_geometric.nn.dense.linear import Linear
 
-from fullrank.nn.coefficients import Coefficients
+from fullrank.nn.coefficients import Coefficients, Stack, TanhCoefficients
+from fullrank.nn.comb_conv import CombConv
+from fullrank.nn.expanding_conv import ExpandingConv
 from fullrank.nn.neighborhoods import Neighborhoods
+from fullrank.nn.registry import register_conv
 
 
 class StructuralCoefficients(Coefficients):
@@ -79,3 +82,40 @@ def _shifted(x: Tensor, bits: int) -> Tensor:
 def _signed(constant: int) -> int:
     """The number of int64 with the same 64 bits."""
     return constant - 2**64
+
+
+@register_conv("expc-structural")
+def _expc_structural(
+    in_channels,
+    out_channels,
+    edge_dim=None,
+    num_aggregators=4,
+    num_structural=4,
+    hops=2,
+    **kwargs,
+):
+    return ExpandingConv(
+        in_channels,
+        out_channels,
+        edge_dim=edge_dim,
+        coefficients=Stack(
+            TanhCoefficients(in_channels, num_aggregators),
+            StructuralCoefficients(num_structural, hops),
+        ),
+        **kwargs,
+    )
+
+
+@register_conv("combc-structural")
+def _combc_structural(in_channels, out_channels, edge_dim=None, hops=2, **kwargs):
+    by_structure = in_channels // 2
+    return CombConv(
+        in_channels,
+        out_channels,
+        edge_dim=edge_dim,
+        coefficients=Stack(
+            TanhCoefficients(in_channels, in_channels - by_structure),
+            StructuralCoefficients(by_structure, hops),
+        ),
+        **kwargs,
+    )

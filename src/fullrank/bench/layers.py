@@ -1,0 +1,263 @@
+"""``fullrank bench layers``: one layer, forward and backward, ours and its peers."""
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import torch
+from rich.console import Console
+from rich.progress import Progress
+from rich.table import Table
+from torch import Tensor
+from torch_geometric.nn import GATConv, GATv2Conv, GINConv, PNAConv
+from torch_geometric.utils import coalesce, degree, to_undirected
+
+from fullrank.bench.measure import interleaved_ms, peak_mb, seeded
+from fullrank.bench.plain import PlainCombConv, PlainExpandingConv
+from fullrank.nn import CombConv, ExpandingConv
+
+
+@dataclass(frozen=True)
+class Workload:
+    """A batch of random graphs and the sizes of the layer that runs on it."""
+
+    name: str
+    graphs: int
+    nodes: int
+    undirected_edges: int
+    width: int
+    s: int
+    hub_degree: int = 0
+    edge_dim: int | None = None
+
+    def build(self) -> tuple[Tensor, Tensor, Tensor | None]:
+        """Return ``(x, edge_index, edge_attr)``."""
+        generator = torch.Generator().manual_seed(0)
+        graphs = [self._graph(generator) + i * self.nodes for i in range(self.graphs)]
+        edge_index = torch.cat(graphs, dim=1)
+        x = torch.randn(self.graphs * self.nodes, self.width, generator=generator)
+        attr = None
+        if self.edge_dim is not None:
+            attr = torch.randn(edge_index.size(1), self.edge_dim, generator=generator)
+        return x, edge_index, attr
+
+    def _graph(self, generator: torch.Generator) -> Tensor:
+        """A connected graph: a random tree or a hub, and random edges on top."""
+        child = torch.arange(1, self.nodes)
+        parent = (torch.rand(self.nodes - 1, generator=generator) * child).long()
+        parent[: self.hub_degree] = 0
+        edges = torch.stack([parent, child])
+        pairs = torch.triu_indices(self.nodes, self.nodes, offset=1)
+        order = torch.randperm(pairs.size(1), generator=generator)
+        extra = pairs[:, order[: self.undirected_edges - edges.size(1)]]
+        return to_undirected(coalesce(torch.cat([edges, extra], dim=1)))
+
+
+WORKLOADS = [
+    Workload("molecules", 64, 18, 19, 256, 4),
+    Workload("molecules", 64, 18, 19, 256, 32),
+    Workload("molecules+edges", 64, 18, 19, 256, 4, edge_dim=5),
+    Workload("dense", 32, 74, 2470, 180, 4),
+    Workload("hubs", 64, 430, 500, 256, 4, hub_degree=300),
+]
+
+
+@dataclass
+class Row:
+    """One line of the table. Ratios are within one run; ``times_reference`` above 1
+    means faster than the plain formula of the same layer, ``times_floor`` is the time
+    in multiples of the layer's unavoidable matrix products."""
+
+    workload: str
+    s: int
+    implementation: str
+    ms: float
+    peak_mb: float
+    times_reference: float | None = None
+    times_floor: float | None = None
+
+
+@dataclass(frozen=True)
+class _Layer:
+    """A layer of ours with its plain formula and the products it cannot avoid."""
+
+    name: str
+    ours: Callable[[Workload], torch.nn.Module]
+    plain: Callable[[Workload], torch.nn.Module]
+    products: Callable[[Workload, int, int], list[tuple[int, int, int]]]
+
+
+def _expanding(cls: type, re_sum: bool) -> Callable[[Workload], torch.nn.Module]:
+    return lambda w: cls(w.width, w.width, w.s, re_sum=re_sum, edge_dim=w.edge_dim)
+
+
+def _combining(cls: type, re_sum: bool) -> Callable[[Workload], torch.nn.Module]:
+    return lambda w: cls(w.width, w.width, re_sum=re_sum, edge_dim=w.edge_dim)
+
+
+def _expanding_products(re_sum: bool):
+    def products(w: Workload, n: int, pairs: int) -> list[tuple[int, int, int]]:
+        d, s = w.width, w.s
+        second = (pairs if re_sum else n, d, d)
+        return [(n, d, s * d), second, (n, d, s), (n, d, s)]
+
+    return products
+
+
+def _combining_products(re_sum: bool):
+    def products(w: Workload, n: int, pairs: int) -> list[tuple[int, int, int]]:
+        rows, d = pairs if re_sum else n, w.width
+        return [(rows, d, d), (rows, d, d), (n, d, d), (n, d, d)]
+
+    return products
+
+
+LAYERS = [
+    _Layer(
+        name,
+        kind(ours, re_sum),
+        kind(plain, re_sum),
+        products(re_sum),
+    )
+    for name, kind, ours, plain, products, re_sum in [
+        ("ExpandingConv", _expanding, ExpandingConv, PlainExpandingConv,
+         _expanding_products, True),
+        ("ExpandingConv*", _expanding, ExpandingConv, PlainExpandingConv,
+         _expanding_products, False),
+        ("CombConv", _combining, CombConv, PlainCombConv,
+         _combining_products, True),
+        ("CombConv*", _combining, CombConv, PlainCombConv,
+         _combining_products, False),
+    ]
+]  # fmt: skip
+
+
+def _peers(w: Workload, edge_index: Tensor) -> dict[str, torch.nn.Module]:
+    d, s, edge_dim = w.width, w.s, w.edge_dim
+    deg = torch.bincount(degree(edge_index[1], dtype=torch.long))
+    peers: dict[str, torch.nn.Module] = {
+        f"GATConv(heads={s}, mean)": GATConv(d, d, s, concat=False, edge_dim=edge_dim),
+        f"GATv2Conv(heads={s}, mean)": GATv2Conv(
+            d, d, s, concat=False, edge_dim=edge_dim
+        ),
+        f"GATConv(heads={s}, concat)": GATConv(d, d // s, s, edge_dim=edge_dim),
+        f"GATv2Conv(heads={s}, concat)": GATv2Conv(d, d // s, s, edge_dim=edge_dim),
+        "PNAConv": PNAConv(
+            d,
+            d,
+            ["mean", "min", "max", "std"],
+            ["identity", "amplification", "attenuation"],
+            deg,
+            edge_dim=edge_dim,
+        ),
+    }
+    if edge_dim is None:
+        mlp = torch.nn.Sequential(
+            torch.nn.Linear(d, d), torch.nn.ReLU(), torch.nn.Linear(d, d)
+        )
+        peers["GINConv"] = GINConv(mlp)
+    return peers
+
+
+def _training_step(layer: torch.nn.Module, inputs: tuple) -> Callable[[], None]:
+    x, edge_index, edge_attr = inputs
+    x = x.clone().requires_grad_()
+    arguments = (x, edge_index) if edge_attr is None else (x, edge_index, edge_attr)
+
+    def step() -> None:
+        layer.zero_grad()
+        x.grad = None
+        layer(*arguments).sum().backward()
+
+    return step
+
+
+def _floor_step(products: list[tuple[int, int, int]]) -> Callable[[], None]:
+    """The products alone: forward, and twice backward, into memory at hand."""
+    cases = []
+    for n, k, m in products:
+        a, b, c = torch.randn(n, k), torch.randn(k, m), torch.randn(n, m)
+        cases.append((a, b, c, torch.empty(n, m), torch.empty(n, k), torch.empty(k, m)))
+
+    def step() -> None:
+        for a, b, grad, out, grad_a, grad_b in cases:
+            torch.mm(a, b, out=out)
+            torch.mm(grad, b.t(), out=grad_a)
+            torch.mm(a.t(), grad, out=grad_b)
+
+    return step
+
+
+def measure(
+    w: Workload, seconds: float, tick: Callable[[], None] = lambda: None
+) -> Iterator[Row]:
+    """Measure every implementation on one workload."""
+    inputs = w.build()
+    n, pairs = len(inputs[0]), inputs[1].size(1) + len(inputs[0])
+    steps: dict[str, Callable[[], None]] = {}
+    floors: dict[str, Callable[[], None]] = {}
+    for layer in LAYERS:
+        for name, make in (
+            (f"{layer.name} (plain formula)", layer.plain),
+            (layer.name, layer.ours),
+        ):
+            steps[name] = _training_step(seeded(lambda make=make: make(w)), inputs)
+        floors[layer.name] = _floor_step(layer.products(w, n, pairs))
+    for name, peer in _peers(w, inputs[1]).items():
+        steps[name] = _training_step(peer, inputs)
+    floor_names = {name: f"floor of {name}" for name in floors}
+    ms = interleaved_ms(
+        steps | {floor_names[name]: step for name, step in floors.items()},
+        seconds,
+        tick,
+    )
+    for name, step in steps.items():
+        row = Row(w.name, w.s, name, ms[name], peak_mb(step))
+        layer_name = name.removesuffix(" (plain formula)")
+        if layer_name in floors:
+            row.times_reference = ms[f"{layer_name} (plain formula)"] / ms[name]
+            row.times_floor = ms[name] / ms[floor_names[layer_name]]
+        yield row
+
+
+def run(quick: bool = False, json_file: Path | None = None) -> list[Row]:
+    """Run the benchmark, print its table, and write its rows as JSON."""
+    console = Console()
+    rows: list[Row] = []
+    with Progress(console=console, transient=True) as progress:
+        task = progress.add_task("", total=None)
+        for w in WORKLOADS:
+            progress.update(task, description=f"{w.name}, d={w.width}, s={w.s}")
+            seconds = 0.2 if quick else 3.0
+            rows += measure(w, seconds, lambda: progress.advance(task))
+    console.print(_table(rows))
+    console.print(
+        f"One layer, forward and backward, {torch.get_num_threads()} threads, float32. "
+        "Faster: times faster than the plain formula of the same layer. Floor: time in "
+        "multiples of the matrix products that no exact implementation avoids."
+    )
+    if json_file is not None:
+        json_file.write_text(json.dumps([asdict(row) for row in rows], indent=1))
+    return rows
+
+
+def _table(rows: list[Row]) -> Table:
+    table = Table("workload", "implementation", box=None, pad_edge=False)
+    for column in ("ms", "peak MB", "faster", "× floor"):
+        table.add_column(column, justify="right")
+    previous = None
+    for row in rows:
+        workload = f"{row.workload}, s={row.s}"
+        if previous not in (None, workload):
+            table.add_section()
+        table.add_row(
+            "" if workload == previous else workload,
+            row.implementation,
+            f"{row.ms:.1f}",
+            f"{row.peak_mb:.1f}",
+            "" if row.times_reference is None else f"{row.times_reference:.2f}",
+            "" if row.times_floor is None else f"{row.times_floor:.2f}",
+        )
+        previous = workload
+    return table
