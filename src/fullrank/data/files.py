@@ -152,7 +152,12 @@ class NumberStream:
 
 def _open(file: Path, dtype: type) -> Any:
     return pd.read_csv(
-        file, header=None, dtype=dtype, skipinitialspace=True, iterator=True
+        file,
+        header=None,
+        dtype=dtype,
+        skipinitialspace=True,
+        low_memory=False,
+        iterator=True,
     )
 
 

@@ -146,16 +146,17 @@ class PackedGraphs:
                 raise DataError(f"array {name!r} has {len(values)} rows, not {wanted}")
 
         graph_of_edge = _graph_of_edges(num_nodes, edge_index)
-        local = (edge_index - node_ptr[graph_of_edge]).astype(np.int32)  # [2, E]
+        first_node = node_ptr[graph_of_edge]  # [E]
+        src, dst = ((ends - first_node).astype(np.int32) for ends in edge_index)
         order = _ascending(edge_index[1])  # brings the edges of a graph together, too
         if order is not None:
-            local = local[:, order]
+            src, dst = src.take(order), dst.take(order)
             arrays |= {k: a[order] for k, a in arrays.items() if k.startswith("edge.")}
         return cls(
             node_ptr,
             offsets(np.bincount(graph_of_edge, minlength=len(num_nodes))),
-            local[0],
-            local[1],
+            src,
+            dst,
             arrays,
             _own_fields(arrays) if fields is None else fields,
             info or {},

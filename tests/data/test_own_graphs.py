@@ -1,0 +1,88 @@
+import networkx as nx
+import pytest
+import torch
+from torch_geometric.data import Data
+
+from fullrank.data import DataError, from_graphs
+
+
+def graph(**changes) -> Data:
+    content = {
+        "x": torch.tensor([[0.5], [1.5]]),
+        "edge_index": torch.tensor([[0, 1], [1, 0]]),
+        "edge_attr": torch.tensor([[2, 0], [0, 1]]),
+        "y": 1,
+    }
+    return Data(**(content | changes))
+
+
+def test_pyg_graphs():
+    dataset = from_graphs([graph(), graph(y=0)], name="mine")
+    assert dataset.task == "multiclass"
+    assert dataset.num_classes == 2
+    assert dataset.graphs.batch([1, 0]).y.tolist() == [0, 1]
+    assert dataset.node_features.kind == "float"
+    assert dataset.edge_features.cardinalities == (3, 2)
+    assert dataset[0].edge_attr.tolist() == [[0, 1], [2, 0]]
+
+
+def test_regression_and_binary():
+    several = [graph(y=torch.tensor([[0.5, float("nan")]])), graph(y=torch.ones(1, 2))]
+    regression = from_graphs(several)
+    assert regression.task == "regression"
+    assert len(regression.targets) == 2
+    binary = from_graphs([graph(), graph(y=0)], task="binary")
+    assert binary.labels.tolist() == [[1], [0]]
+    assert binary.metric == "rocauc"
+
+
+def test_networkx_graphs_without_features_get_degrees():
+    star, path = nx.star_graph(3), nx.path_graph(2)
+    star.graph["y"], path.graph["y"] = 0.5, 1.5
+    dataset = from_graphs([star, path])
+    assert dataset[0].x.tolist() == [[0, 0, 0, 1]] + [[0, 1, 0, 0]] * 3
+    assert dataset[1].edge_index.tolist() == [[1, 0], [0, 1]]
+    assert dataset.labels.tolist() == [[0.5], [1.5]]
+
+
+def test_networkx_attributes():
+    graph = nx.Graph(y=2)
+    graph.add_nodes_from([("a", {"x": [1.0, 2.0]}), ("b", {"x": [3.0, 4.0]})])
+    graph.add_edge("a", "b", edge_attr=0.25)
+    dataset = from_graphs([graph])
+    assert dataset[0].x.tolist() == [[1, 2], [3, 4]]
+    assert dataset[0].edge_attr.tolist() == [[0.25], [0.25]]
+    assert dataset.labels.tolist() == [2]
+
+
+def test_packed_own_graphs_can_be_saved(tmp_path):
+    from fullrank.data import GraphDataset, PackedGraphs
+    from fullrank.data.dataset import described
+
+    dataset = from_graphs([graph(), graph(y=0)])
+    dataset.graphs.save(tmp_path / "mine")
+    graphs = PackedGraphs.open(tmp_path / "mine")
+    again = GraphDataset(graphs=graphs, **described(graphs.info))
+    assert again.node_features == dataset.node_features
+    assert torch.equal(again[1].edge_attr, dataset[1].edge_attr)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        (graph(y=None), "graph 1 has no target y"),
+        (Data(y=0, num_nodes=0), "graph 1 has no nodes"),
+        (graph(x=torch.zeros(2, 3)), "graph 1 has 3 columns in 'x', but graph 0 has 1"),
+        (graph(x=None), "graph 1 has no columns in 'x', but graph 0 has 1"),
+        (graph(edge_index=torch.tensor([[0, 5], [1, 0]])), r"\(5, 0\).* graph 1 has 2"),
+        (graph(y=-1), "counted from 0"),
+    ],
+)
+def test_wrong_graphs_are_named(wrong, message):
+    with pytest.raises(DataError, match=message):
+        from_graphs([graph(), wrong])
+
+
+def test_no_graphs():
+    with pytest.raises(DataError, match="no graph to pack"):
+        from_graphs([])
