@@ -317,9 +317,12 @@ def hash_rows(rows: ArrayLike | None, count: int) -> Hashes:
 
 def _mix(x: Hashes) -> Hashes:
     """The finalizer of splitmix64, a bijection whose output bits look random."""
-    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return x ^ (x >> np.uint64(31))
+    x = x ^ (x >> np.uint64(30))
+    x *= np.uint64(0xBF58476D1CE4E5B9)
+    x ^= x >> np.uint64(27)
+    x *= np.uint64(0x94D049BB133111EB)
+    x ^= x >> np.uint64(31)
+    return x
 
 
 def _with_data(pattern: csr_array, data: NDArray) -> csr_array:

@@ -6,6 +6,7 @@ from torch_geometric.nn.dense.linear import Linear
 
 from fullrank.nn.coefficients import Coefficients, Stack, TanhCoefficients
 from fullrank.nn.comb_conv import CombConv
+from fullrank.nn.edgewise import take_rows
 from fullrank.nn.expanding_conv import ExpandingConv
 from fullrank.nn.neighborhoods import Neighborhoods
 from fullrank.nn.registry import register_conv
@@ -52,8 +53,9 @@ class StructuralCoefficients(Coefficients):
                 f"the data with AddStructuralColors(hops={self.hops}) and pass "
                 f"edge_color and node_color to the layer"
             )
-        features = expand_colors(local.color, self.expansion)
-        return self.lin(features.to(self.lin.weight.dtype)).tanh()
+        color, which = local.color.unique(return_inverse=True)  # far fewer than pairs
+        features = expand_colors(color, self.expansion).to(self.lin.weight.dtype)
+        return take_rows(self.lin(features).tanh(), which)
 
     def __repr__(self) -> str:
         return f"StructuralCoefficients({self.num_aggregators}, hops={self.hops})"
@@ -67,16 +69,18 @@ def expand_colors(color: Tensor, width: int) -> Tensor:
     """
     step = torch.arange(1, width + 1, device=color.device) * _signed(0x9E3779B97F4A7C15)
     x = color[:, None] + step  # [E, width], modulo 2^64
-    x = (x ^ _shifted(x, 30)) * _signed(0xBF58476D1CE4E5B9)
-    x = (x ^ _shifted(x, 27)) * _signed(0x94D049BB133111EB)
-    x = x ^ _shifted(x, 31)
+    x ^= _shifted(x, 30)
+    x *= _signed(0xBF58476D1CE4E5B9)
+    x ^= _shifted(x, 27)
+    x *= _signed(0x94D049BB133111EB)
+    x ^= _shifted(x, 31)
     unit = _shifted(x, 11).double() * 2.0**-53  # all bits that float64 can hold
     return (2 * unit - 1) * 3**0.5
 
 
 def _shifted(x: Tensor, bits: int) -> Tensor:
     """Shift right and fill with zeros, whatever the sign."""
-    return (x >> bits) & (2 ** (64 - bits) - 1)
+    return (x >> bits).bitwise_and_(2 ** (64 - bits) - 1)
 
 
 def _signed(constant: int) -> int:

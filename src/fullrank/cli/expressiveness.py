@@ -1,0 +1,57 @@
+"""``fullrank expressiveness``: the pairs of graphs that layers tell apart."""
+
+import json
+from pathlib import Path
+
+import typer
+
+app = typer.Typer(add_completion=False)
+
+
+@app.command()
+def expressiveness(
+    folder: Path = typer.Option(
+        ..., "--folder", help="Holds brec/*.g6, EXP.txt, sr251256.g6, graph8c.g6."
+    ),
+    suite: list[str] = typer.Option(
+        ["brec", "exp", "sr25", "csl", "graph8c"], "--suite", help="May be repeated."
+    ),
+    model: str = typer.Option("", "--model", help="Only models with this in the name."),
+    relabelings: int = typer.Option(
+        32, "--relabelings", min=2, help="Of every graph, at random."
+    ),
+    out: Path | None = typer.Option(
+        None, "--out", help="Write OUT.json and OUT.md, without the ending."
+    ),
+) -> None:
+    """Count the pairs that each layer tells apart, from untrained random weights.
+
+    All suites with 32 relabelings take about an hour on two cores, `--relabelings 4`
+    some minutes.
+    """
+    from rich.console import Console
+    from rich.markdown import Markdown
+    from rich.progress import track
+
+    from fullrank.bench import expressiveness as bench
+    from fullrank.lab import load_suite
+
+    suites = [load_suite(name, folder) for name in suite]
+    chosen = [
+        each for each in bench.contestants() if model.lower() in each.name.lower()
+    ]
+    if not chosen:
+        names = ", ".join(each.name for each in bench.contestants())
+        raise ValueError(f"no model has {model!r} in its name; there are {names}")
+    rows = [bench.bound(pairs) for pairs in suites]
+    jobs = [(each, pairs) for each in chosen for pairs in suites]
+    console = Console(stderr=True)
+    for each, pairs in track(jobs, "Telling apart", console=console):
+        rows.append(bench.measure(each, pairs, relabelings))
+    result = {"provenance": bench.provenance(relabelings), "rows": rows}
+    text = bench.to_markdown(result)
+    Console().print(Markdown(text))
+    if out is not None:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        out.with_suffix(".json").write_text(json.dumps(result, indent=1) + "\n")
+        out.with_suffix(".md").write_text(text)
