@@ -1,6 +1,8 @@
 import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from torch_geometric.nn import GATConv, GCNConv, GINConv, SAGEConv
 
 from fullrank.lab import (
@@ -118,3 +120,20 @@ def test_two_more_rows_make_it_stronger_than_sum_and_mean_across_sizes():
     # At a fixed size the second row is a multiple of the first.
     sizes = compare(SUM @ MEAN, SUM).at_most
     assert len(sizes.first) != len(sizes.second)
+
+
+@given(st.integers(1, 4), st.integers(2, 5), st.integers(0, 1000))
+def test_proposition_4_multi_head_gat_is_an_expansion(heads, n, seed):
+    torch.manual_seed(seed)
+    pyg = GATConv(3, 4, heads=heads, concat=False).double()
+    expansion = ThreeStageGAT(3, 4, heads=heads).double()
+    expansion.coefficients.load_state_dict(
+        {name: pyg.state_dict()[name] for name in expansion.coefficients.state_dict()}
+    )
+    x = torch.randn(n, 3).double()
+    star = Neighborhood(x).graph()
+    truth = pyg(star.x, star.edge_index)[0].detach().numpy()
+    aggregated = coefficient_aggregator(expansion.coefficients)
+    assert aggregated(Multiset(x.tolist())).size == heads * 3
+    found = as_aggregator(expansion)(Multiset(x.tolist()))
+    assert found == pytest.approx(truth, abs=1e-12)

@@ -3,6 +3,7 @@ import torch
 from torch_geometric.nn import GINConv, global_add_pool
 
 from fullrank.lab import PairNet, load_suite, separates
+from fullrank.nn import GraphNet
 from shared_data import shared_data
 
 
@@ -48,6 +49,22 @@ def test_message_passing_tells_no_brec_pair_apart():
     assert separation.count == 0
     assert separation.by_group()["cfi"] == (0, 100)
     assert str(separation) == "0 of 400 pairs of brec"
+
+
+@pytest.mark.parametrize("conv", ["expc", "combc"])
+def test_ours_with_coefficients_from_features_tell_no_brec_pair_apart(conv):
+    model = GraphNet(1, 8, 8, 3, conv=conv, readout="mean")
+    assert separates(model, brec()).count == 0
+
+
+@pytest.mark.parametrize("conv", ["expc", "combc"])
+def test_ours_are_as_strong_as_1wl_on_almost_all_of_the_atlas(conv):
+    suite = load_suite("atlas")
+    model = GraphNet(1, 16, 16, 4, conv=conv)
+    told = separates(model, suite, relabelings=8).separated
+    by_1wl = suite.wl_separated()
+    assert not told[~by_1wl].any()
+    assert told[by_1wl].double().mean() > 0.99
 
 
 def test_the_3wl_reference_tells_many_brec_pairs_apart_and_none_beyond_its_bound():

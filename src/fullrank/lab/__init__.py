@@ -38,6 +38,7 @@ from fullrank.lab.equivariance import Equivariance, is_equivariant
 from fullrank.lab.layers import as_aggregator, coefficient_aggregator
 from fullrank.lab.neighborhood import Neighborhood, neighborhood_of
 from fullrank.lab.pairs import SUITES, PairSuite, load_suite, relabel
+from fullrank.lab.probe import LayerProfile, profile
 from fullrank.lab.reference import PairNet
 from fullrank.lab.separates import Separation, separates
 from fullrank.lab.strength import (
@@ -67,6 +68,7 @@ __all__ = [
     "Comparison",
     "Equivariance",
     "Injectivity",
+    "LayerProfile",
     "LinearBefore",
     "MatrixAggregator",
     "Multiset",
@@ -76,6 +78,7 @@ __all__ = [
     "PairSuite",
     "Product",
     "Proof",
+    "RankMonitor",
     "Separation",
     "StackingGain",
     "Unknown",
@@ -97,6 +100,7 @@ __all__ = [
     "numerical_rank",
     "overlap_dimension",
     "powers",
+    "profile",
     "relabel",
     "separates",
     "stacked_overlap",
@@ -104,3 +108,12 @@ __all__ = [
     "wl_classes",
     "wl_colors",
 ]
+
+
+def __getattr__(name: str):
+    # Lightning is slow to import and needed by the monitor only.
+    if name == "RankMonitor":
+        from fullrank.lab.monitor import RankMonitor
+
+        return RankMonitor
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -22,10 +22,7 @@ def numerical_rank(matrix: Tensor, rtol: float = RTOL) -> Tensor:
         matrix: One matrix or a batch of them, ``[..., s, n]``.
         rtol: Relative tolerance.
     """
-    values = _singular_values(matrix)
-    if values.size(-1) == 0:
-        return values.new_zeros(values.shape[:-1], dtype=torch.long)
-    return (values > rtol * values[..., :1]).sum(dim=-1)
+    return ranks(matrix, rtol)[0]
 
 
 def effective_rank(matrix: Tensor) -> Tensor:
@@ -36,10 +33,17 @@ def effective_rank(matrix: Tensor) -> Tensor:
 
     (Roy and Vetterli, 2007); 0 for the zero matrix.
     """
+    return ranks(matrix)[1]
+
+
+def ranks(matrix: Tensor, rtol: float = RTOL) -> tuple[Tensor, Tensor]:
+    """Numerical and effective rank of one matrix or a batch, from one decomposition."""
     values = _singular_values(matrix)
+    largest = values.amax(dim=-1, keepdim=True) if values.size(-1) else values
     total = values.sum(dim=-1)
     shares = values / total.clamp(min=torch.finfo(values.dtype).tiny).unsqueeze(-1)
-    return torch.special.entr(shares).sum(dim=-1).exp() * (total > 0)
+    effective = torch.special.entr(shares).sum(dim=-1).exp() * (total > 0)
+    return (values > rtol * largest).sum(dim=-1), effective
 
 
 @dataclass(frozen=True)

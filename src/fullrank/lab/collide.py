@@ -1,16 +1,16 @@
 """Find two different neighbourhoods that a layer cannot tell apart."""
 
 from collections.abc import Callable, Iterator
-from copy import deepcopy
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 from torch.autograd.functional import jacobian
-from torch_geometric.nn import MessagePassing
 
 from fullrank.lab.coefficient_rank import null_space
 from fullrank.lab.distance import multiset_distance, nearest_reordering
+from fullrank.lab.hooks import aggregates, frozen_copy
+from fullrank.lab.jacobian import run_on
 from fullrank.lab.neighborhood import Neighborhood
 from fullrank.nn.rank_conv import RankConv
 
@@ -193,11 +193,6 @@ def _directions(count: int, index: int, generator: torch.Generator) -> Tensor:
     return alone
 
 
-def frozen_copy(layer: torch.nn.Module) -> torch.nn.Module:
-    """A copy in float64 and evaluation mode, without gradients of its parameters."""
-    return deepcopy(layer).double().eval().requires_grad_(False)
-
-
 def _reader(
     layer: torch.nn.Module, neighborhood: Neighborhood, of: str
 ) -> Callable[[Tensor], Tensor]:
@@ -214,9 +209,7 @@ def _reader(
 
 def _run(layer: torch.nn.Module, neighborhood: Neighborhood) -> Tensor:
     graph = neighborhood.graph()
-    if graph.edge_attr is None:
-        return layer(graph.x, graph.edge_index)[0].flatten()
-    return layer(graph.x, graph.edge_index, graph.edge_attr)[0].flatten()
+    return run_on(layer, graph.x, graph)[0].flatten()
 
 
 def _aggregate(layer: torch.nn.Module, neighborhood: Neighborhood) -> Tensor:
@@ -226,17 +219,7 @@ def _aggregate(layer: torch.nn.Module, neighborhood: Neighborhood) -> Tensor:
         local = layer.neighborhoods(graph.x, graph.edge_index, graph.edge_attr)
         expanded = layer.expand(local, layer.read_coefficients(local))
         return expanded[local.dst == 0].sum(dim=0)
-    seen: list[Tensor] = []
-    convs = [part for part in layer.modules() if isinstance(part, MessagePassing)]
-    hooks = [
-        conv.register_aggregate_forward_hook(lambda *call: seen.append(call[-1]))
-        for conv in convs
-    ]
-    try:
-        _run(layer, neighborhood)
-    finally:
-        for hook in hooks:
-            hook.remove()
+    seen = aggregates(layer, lambda: _run(layer, neighborhood))
     if not seen:
         raise ValueError(
             f"{type(layer).__name__} calls no aggregate of PyG's MessagePassing; "

@@ -21,7 +21,7 @@ from fullrank.lab.aggregators import (
     Multiset,
     Product,
 )
-from fullrank.lab.collide import frozen_copy
+from fullrank.lab.hooks import frozen_copy
 from fullrank.lab.neighborhood import Neighborhood
 from fullrank.nn import (
     Coefficients,
@@ -82,7 +82,8 @@ def as_aggregator(layer: torch.nn.Module, name: str | None = None) -> Aggregator
 def coefficient_aggregator(coefficients: Coefficients) -> Aggregator:
     r"""The aggregator :math:`\sum_u m_{uv} h_u^{\top}` of a coefficient module."""
     if isinstance(coefficients, Stack):
-        return Product(tuple(coefficient_aggregator(p) for p in coefficients.parts))
+        parts = (part for part in coefficients.parts if isinstance(part, Coefficients))
+        return Product(tuple(map(coefficient_aggregator, parts)))
     if coefficients.num_aggregators == 1 and type(coefficients) in _KNOWN_COEFFICIENTS:
         return _KNOWN_COEFFICIENTS[type(coefficients)]
     frozen = frozen_copy(coefficients)

@@ -2,13 +2,13 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterator
-from copy import deepcopy
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 from torch_geometric.data import Batch, Data
 
+from fullrank.lab.hooks import frozen_copy
 from fullrank.lab.pairs import PairSuite, relabel
 
 SPREAD_FACTOR = 100.0
@@ -79,7 +79,7 @@ def separates(
             the structure: what is not invariant then shows as spread.
         seed: Seeds the relabelings.
     """
-    model = deepcopy(model).double().eval()
+    model = frozen_copy(model)
     generator = torch.Generator().manual_seed(seed)
     means, spreads = [], []
     for batch in _batches(suite.graphs):

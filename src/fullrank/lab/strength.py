@@ -289,6 +289,8 @@ def _search(f: Aggregator, g: Aggregator, dim: int) -> Evidence:
         center = tuple(x.rows[0]) if f.reads_center or g.reads_center else ()
         # All that f confused so far are alike for g too: the first stands for them.
         other = seen.setdefault((center, _key(said_f)), index)
+        if other == index:
+            continue
         said = (_encoded(f, pool, other), said_f)
         told = (_encoded(g, pool, other), _encoded(g, pool, index))
         if distance(*said) <= SAME and distance(*told) > DIFFERENT:
@@ -300,11 +302,13 @@ def _search(f: Aggregator, g: Aggregator, dim: int) -> Evidence:
 
 def distance(one: tuple, other: tuple) -> float:
     """Largest difference relative to the size of the outputs; 0 means equal."""
+    if one == other:
+        return 0.0
     if len(one) != len(other):
         return float("inf")
     gap = max(abs(a - b) for a, b in zip(one, other, strict=True))
     if isinstance(gap, Rational):
-        return float("inf") if gap else 0.0
+        return float("inf")
     return float(gap / max(1.0, *(abs(z) for z in (*one, *other))))
 
 

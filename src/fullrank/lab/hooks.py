@@ -1,0 +1,43 @@
+"""Look into PyG layers while they run."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from copy import deepcopy
+
+import torch
+from torch import Tensor
+from torch_geometric.nn import MessagePassing
+
+
+def frozen_copy(layer: torch.nn.Module) -> torch.nn.Module:
+    """A copy on the CPU, in float64 and evaluation mode, whose parameters are fixed."""
+    return deepcopy(layer).cpu().double().eval().requires_grad_(False)
+
+
+@contextmanager
+def hooked(layer: torch.nn.Module, stage: str, hook: Callable) -> Iterator[None]:
+    """Hook a stage of every message-passing part of a layer.
+
+    Args:
+        layer: The layer.
+        stage: ``"aggregate"`` or ``"edge_update"``, which computes attention.
+        hook: Called as PyG calls such hooks, ``hook(part, inputs, output)``.
+    """
+    handles = [
+        getattr(part, f"register_{stage}_forward_hook")(hook)
+        for part in layer.modules()
+        if isinstance(part, MessagePassing)
+    ]
+    try:
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+def aggregates(layer: torch.nn.Module, run: Callable[[], object]) -> list[Tensor]:
+    """What the layer aggregates while it runs, ``[N, ...]`` for each aggregation."""
+    seen: list[Tensor] = []
+    with hooked(layer, "aggregate", lambda part, inputs, out: seen.append(out)):
+        run()
+    return seen
