@@ -16,6 +16,7 @@ import torch
 import torch_geometric
 from torch_geometric.utils import degree
 
+import fullrank.nn.structural_coefficients  # noqa: F401 (registers its convolutions)
 from fullrank import __version__
 from fullrank.data.transforms import AddStructuralColors
 from fullrank.lab import PairSuite, separates
@@ -163,7 +164,10 @@ def _suites(rows: list[dict[str, Any]]) -> str:
         told.setdefault(row["model"], {})[row["suite"]] = count
         wrong[row["model"]] += row.get("copies_told_apart", 0)
     header = [f"{suite} ({size})" for suite, size in sizes.items()]
-    lines = [[model, *found.values(), wrong[model]] for model, found in told.items()]
+    lines = [
+        [model, *(found.get(suite, "") for suite in sizes), wrong[model]]
+        for model, found in told.items()
+    ]
     last = f"copies told apart ({sum(copies.values())})"
     return _markdown(["Pairs told apart", *header, last], lines)
 
