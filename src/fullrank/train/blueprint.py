@@ -18,6 +18,7 @@ class Blueprint(BaseModel):
     """A network, what its outputs mean, and what was learnt from the training split.
 
     Attributes:
+        run: The id of the run.
         dataset: Its name.
         task: ``regression``, ``binary``, ``multiclass`` or ``tokens``.
         targets: What is predicted.
@@ -25,6 +26,7 @@ class Blueprint(BaseModel):
         node_features, edge_features: What the network reads.
         network: The arguments of `fullrank.nn.GraphNet`.
         num_classes: Multiclass and tokens.
+        classes: Multiclass: their names, if they have any.
         num_tokens: Tokens.
         mean, std: Regression: of each target in the training split.
         class_weights: Multiclass: of each class; binary: of each positive label.
@@ -32,6 +34,7 @@ class Blueprint(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
+    run: str
     dataset: str
     task: str
     targets: tuple[Target, ...]
@@ -40,6 +43,7 @@ class Blueprint(BaseModel):
     edge_features: Features
     network: dict[str, Any]
     num_classes: int | None = None
+    classes: tuple[str, ...] = ()
     num_tokens: int | None = None
     mean: tuple[float, ...] = ()
     std: tuple[float, ...] = ()
@@ -81,6 +85,7 @@ def draw_blueprint(config: Config, dataset: GraphDataset, split: Split) -> Bluep
     labels = dataset.labels[split.train]
     mean, std = _moments(dataset, labels) if dataset.task == "regression" else ((), ())
     return Blueprint(
+        run=config.id,
         dataset=dataset.name,
         task=dataset.task,
         targets=dataset.targets,
@@ -89,6 +94,7 @@ def draw_blueprint(config: Config, dataset: GraphDataset, split: Split) -> Bluep
         edge_features=dataset.edge_features,
         network=network,
         num_classes=dataset.num_classes,
+        classes=tuple(str(name) for name in (dataset.notes or {}).get("classes", ())),
         num_tokens=dataset.num_tokens,
         mean=mean,
         std=std,

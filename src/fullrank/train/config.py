@@ -325,12 +325,14 @@ def parse(values: Any) -> Config:
 
 
 def ready_configs() -> dict[str, str]:
-    """The configurations that come with the package: name and YAML text."""
+    """The configurations that come with the package, such as ``expc/qm9-gap``: name
+    and YAML text."""
     folder = resources.files("fullrank.paper") / "experiments"
     return {
-        file.name.removesuffix(".yaml"): file.read_text(encoding="utf-8")
-        for file in sorted(folder.iterdir(), key=lambda file: file.name)
-        if file.name.endswith(".yaml")
+        f"{family.name}/{file.name.removesuffix('.yaml')}": file.read_text("utf-8")
+        for family in sorted(folder.iterdir(), key=lambda entry: entry.name)
+        if family.is_dir()
+        for file in sorted(family.iterdir(), key=lambda entry: entry.name)
     }
 
 
@@ -355,7 +357,7 @@ def _text_of(source: str | Path) -> str:
         return ready[str(source)]
     raise ConfigError(
         f"there is no file {str(source)!r} and no ready configuration of that name"
-        f"{nearest(str(source), ready)} (ready: {', '.join(ready)})"
+        f"{nearest(str(source), ready)} (`fullrank train --list` shows all)"
     )
 
 

@@ -1,6 +1,6 @@
 """How good predictions are, in the units of the data."""
 
-from collections.abc import Callable
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
@@ -14,11 +14,11 @@ from torchmetrics.functional.classification import (
 )
 from torchmetrics.utilities.data import dim_zero_cat
 
+from fullrank.data import GraphDataset
+from fullrank.data.tokens import decode_names
 from fullrank.train.blueprint import Blueprint
 
 LOWER_IS_BETTER = ("mae", "rmse", "std_mae")
-
-Evaluate = Callable[[Tensor, Tensor], dict[str, float]]
 
 
 class Epoch(Metric):
@@ -31,25 +31,33 @@ class Epoch(Metric):
         for name in ("total", "count"):
             zero = torch.zeros((), dtype=torch.float64)
             self.add_state(name, zero, dist_reduce_fx="sum")
-        for name in ("predictions", "labels"):
+        for name in ("predictions", "labels", "graphs"):
             self.add_state(name, [], dist_reduce_fx="cat")
         self.total: Tensor
         self.count: Tensor
         self.predictions: list[Tensor]
         self.labels: list[Tensor]
+        self.graphs: list[Tensor]
 
     def update(
-        self, total: Tensor, count: Tensor, predictions: Tensor, labels: Tensor
+        self,
+        total: Tensor,
+        count: Tensor,
+        predictions: Tensor,
+        labels: Tensor,
+        graphs: Tensor,
     ) -> None:
         self.total += total
         self.count += count
         self.predictions.append(predictions)
         self.labels.append(labels)
+        self.graphs.append(graphs)
 
-    def compute(self) -> tuple[float, Tensor, Tensor]:
-        """The mean loss, the predictions and the labels."""
-        loss = float(self.total / self.count)
-        return loss, dim_zero_cat(self.predictions), dim_zero_cat(self.labels)
+    def compute(self) -> tuple[float, Tensor, Tensor, Tensor]:
+        """The mean loss, the predictions, the labels and which graphs they are of."""
+        parts = (self.predictions, self.labels, self.graphs)
+        predictions, labels, graphs = (dim_zero_cat(part).cpu() for part in parts)
+        return float(self.total / self.count), predictions, labels, graphs
 
 
 def main_metric(plan: Blueprint) -> str:
@@ -63,26 +71,50 @@ def measure(
     plan: Blueprint,
     predictions: Tensor,
     labels: Tensor,
-    evaluate: Evaluate | None = None,
+    graphs: Tensor,
+    dataset: GraphDataset,
 ) -> dict[str, float]:
-    """All measures of a task.
+    """All measures of a task; where the data set has an evaluator, its word counts.
 
     Args:
         plan: Of the model.
         predictions: Values in original units ``[B, T]``, probabilities ``[B, T]`` or
             ``[B, C]``, or token ids ``[B, tokens]``.
         labels: As the data set has them.
-        evaluate: The data set's own evaluator, whose word counts.
+        graphs: Which graphs of the data set these are.
+        dataset: Where they come from.
     """
+    evaluate = getattr(dataset, "evaluate", None)
+    if plan.task == "tokens":
+        names = dataset.texts("name")
+        true = [names[graph].split(" ") for graph in graphs.tolist()]
+        guessed = decode_names(predictions.numpy(), dataset.vocabulary)
+        return evaluate(true, guessed) if evaluate else subtoken_scores(true, guessed)
+    predictions = predictions.double()
     measured = _MEASURES[plan.task](plan, predictions, labels)
     if evaluate is not None:
-        measured |= {k: float(v) for k, v in evaluate(labels, predictions).items()}
+        chosen = predictions.argmax(1) if plan.task == "multiclass" else predictions
+        measured |= evaluate(labels.numpy(), chosen.numpy())
     return measured
+
+
+def subtoken_scores(
+    true: Sequence[Sequence[str]], guessed: Sequence[Sequence[str]]
+) -> dict[str, float]:
+    """Precision, recall and F1 of sets of words, averaged over names."""
+    scores = []
+    for truth, guess in zip(true, guessed, strict=True):
+        hits = len(set(truth) & set(guess))
+        precision, recall = hits / max(1, len(set(guess))), hits / len(set(truth))
+        f1 = 2 * precision * recall / (precision + recall) if hits else 0.0
+        scores.append((precision, recall, f1))
+    means = map(_mean, map(list, zip(*scores, strict=True)))
+    return dict(zip(("precision", "recall", "f1"), means, strict=True))
 
 
 def _regression(plan: Blueprint, predictions: Tensor, labels: Tensor) -> dict:
     columns = [
-        _errors(predictions[:, t].double(), labels[:, t].double())
+        _errors(predictions[:, t], labels[:, t].double())
         for t in range(len(plan.targets))
     ]
     measured = {name: _mean([c[name] for c in columns]) for name in columns[0]}
@@ -114,8 +146,8 @@ def _binary(plan: Blueprint, predictions: Tensor, labels: Tensor) -> dict:
         scores, truth = predictions[known[:, t], t], labels[known[:, t], t].long()
         # A target with labels of one kind only has neither area.
         if 0 < truth.sum() < len(truth):
-            areas.append(float(binary_auroc(scores.double(), truth)))
-            precisions.append(float(binary_average_precision(scores.double(), truth)))
+            areas.append(float(binary_auroc(scores, truth)))
+            precisions.append(float(binary_average_precision(scores, truth)))
     return {
         "accuracy": float(right[known].double().mean()),
         "rocauc": _mean(areas),
@@ -128,7 +160,7 @@ def _multiclass(plan: Blueprint, predictions: Tensor, labels: Tensor) -> dict:
     right = predictions.argmax(dim=1) == labels
     # Averages over the classes that occur, each against the others.
     present = torch.bincount(labels, minlength=classes) > 0
-    given = (predictions.double(), labels, classes)
+    given = (predictions, labels, classes)
     areas = multiclass_auroc(*given, average=None)[present]
     precisions = multiclass_average_precision(*given, average=None)[present]
     return {
@@ -136,25 +168,6 @@ def _multiclass(plan: Blueprint, predictions: Tensor, labels: Tensor) -> dict:
         "rocauc": float(areas.mean()) if present.sum() > 1 else float("nan"),
         "ap": float(precisions.mean()),
     }
-
-
-def _tokens(plan: Blueprint, predictions: Tensor, labels: Tensor) -> dict:
-    """Sub-token F1 as OGB defines it: sets of words up to the first end sign.
-
-    An unknown word of the label is one that no prediction can meet.
-    """
-    end = (plan.num_classes or 0) - 1
-    unknown = end - 1
-    scores = []
-    for guess, truth in zip(predictions.tolist(), labels.tolist(), strict=True):
-        guessed, true = _words(guess, end), _words(truth, end)
-        hits = len((guessed & true) - {unknown})
-        scores.append(2 * hits / max(1, len(guessed) + len(true)) if hits else 0.0)
-    return {"f1": _mean(scores)}
-
-
-def _words(ids: list[int], end: int) -> set[int]:
-    return set(ids[: ids.index(end)] if end in ids else ids)
 
 
 def _mean(values: list[float]) -> float:
@@ -165,5 +178,4 @@ _MEASURES = {
     "regression": _regression,
     "binary": _binary,
     "multiclass": _multiclass,
-    "tokens": _tokens,
 }

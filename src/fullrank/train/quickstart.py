@@ -1,10 +1,11 @@
 """The first thing anyone sees: does keeping the rank pay, on real molecules?"""
 
 from pathlib import Path
+from typing import Any
 
 from fullrank.train.config import Config, parse
 
-MODELS = {
+MODELS: dict[str, dict[str, Any]] = {
     "GIN-0": {"conv": "gin0"},
     "ExpC-1": {"conv": "expc", "s": 1},
     "ExpC-4": {"conv": "expc", "s": 4},

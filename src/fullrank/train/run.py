@@ -88,7 +88,7 @@ class _Run:
             raise ConfigError(f"no graph of {dataset.name} is left for training")
         self.plan = draw_blueprint(config, dataset, self.split)
         lightning.seed_everything(config.seeds[0], verbose=False)
-        self.task = GraphTask(self.plan, config, getattr(dataset, "evaluate", None))
+        self.task = GraphTask(self.plan, config, dataset)
         self.metric = None
         if config.split.kind == "gin":
             self.task.evaluated = "test"

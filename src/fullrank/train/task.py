@@ -8,10 +8,11 @@ from torch import Tensor
 from torch.optim import lr_scheduler
 from torch_geometric.data import Batch
 
+from fullrank.data import GraphDataset, PackedLoader
 from fullrank.train.blueprint import Blueprint
 from fullrank.train.config import Config
 from fullrank.train.losses import Loss
-from fullrank.train.measures import Epoch, Evaluate, measure
+from fullrank.train.measures import Epoch, measure
 
 
 class Diverged(ValueError):
@@ -27,19 +28,19 @@ class GraphTask(lightning.LightningModule):
     Args:
         plan: Of the model.
         config: Of the run.
-        evaluate: The data set's own evaluator.
+        dataset: Where the graphs are from; needed to measure, not to predict.
     """
 
     def __init__(
         self,
         plan: Blueprint,
         config: Config,
-        evaluate: Evaluate | None = None,
+        dataset: GraphDataset | None = None,
     ) -> None:
         super().__init__()
         self.plan = plan
         self.config = config
-        self.evaluate = evaluate
+        self.dataset = dataset
         self.network = plan.build()
         self.loss = Loss(plan, config.training.loss)
         for name in ("mean", "std"):
@@ -140,13 +141,25 @@ class GraphTask(lightning.LightningModule):
         if self.plan.task == "regression":
             target = ((target - self.target_mean) / self.target_std).to(output.dtype)
         total, count = self.loss(output, target)
-        epoch.update(total.detach(), count, self.predict(output.detach()), batch.y)
+        predictions = self.predict(output.detach())
+        epoch.update(total.detach(), count, predictions, batch.y, batch.graph_id)
         return total, count
 
+    @torch.no_grad()
+    def measure_part(self, part: str, loader: PackedLoader) -> dict[str, float]:
+        """The loss and all measures of a part of the split, without a trainer."""
+        self.eval()
+        for batch in loader:
+            batch = self.on_after_batch_transfer(batch.to(self.device), 0)
+            self._step(batch, self.evaluation_epoch)
+        return self._measure(part, self.evaluation_epoch)
+
     def _measure(self, part: str, epoch: Epoch) -> dict[str, float]:
-        loss, predictions, labels = epoch.compute()
+        if self.dataset is None:
+            raise ValueError("this model was loaded to predict; it has no data set")
+        loss, predictions, labels, graphs = epoch.compute()
         epoch.reset()
-        measured = measure(self.plan, predictions, labels, self.evaluate)
+        measured = measure(self.plan, predictions, labels, graphs, self.dataset)
         return {f"{part}_loss": loss} | {f"{part}_{k}": v for k, v in measured.items()}
 
     def _lr(self) -> float:

@@ -1,0 +1,44 @@
+"""``fullrank evaluate``: measure trained models again."""
+
+import json
+import statistics
+from pathlib import Path
+
+import typer
+from rich.console import Console
+
+app = typer.Typer(add_completion=False)
+
+
+@app.command()
+def evaluate(
+    runs: list[Path] = typer.Argument(..., metavar="RUN...", help="Run folders."),
+    part: str = typer.Option("test", help="Of its split: train, valid or test."),
+    root: Path = typer.Option(None, help="Where prepared data sets are now."),
+    as_json: bool = typer.Option(False, "--json", help="For programs to read."),
+) -> None:
+    """Measure the best epoch of a run on a part of its own split."""
+    from fullrank.cli.train import with_spread
+    from fullrank.train.saved import evaluate_run, run_folders
+
+    folders = [folder for run in runs for folder in run_folders(run)]
+    changes = {"root": root} if root else {}
+    found = [evaluate_run(folder, part, changes) for folder in folders]
+    if as_json:
+        names = map(str, folders)
+        print(json.dumps(dict(zip(names, found, strict=True)), indent=2))
+        return
+    from rich.table import Table
+
+    several = len(found) > 1
+    table = Table()
+    table.add_column(part)
+    table.add_column(f"mean ± std of {len(found)}" if several else "", justify="right")
+    for name in found[0]:
+        values = [measured[name] for measured in found]
+        spread = {
+            "mean": statistics.fmean(values),
+            "std": statistics.stdev(values) if several else None,
+        }
+        table.add_row(name, with_spread(spread))
+    Console(highlight=False).print(table)

@@ -1,0 +1,47 @@
+"""``fullrank predict``: a trained model, a file of molecules, a file of predictions."""
+
+from pathlib import Path
+
+import typer
+from rich.console import Console
+
+app = typer.Typer(add_completion=False)
+
+
+@app.command()
+def predict(
+    runs_and_input: list[Path] = typer.Argument(
+        ...,
+        metavar="RUN... INPUT",
+        help="Run folders (several are an ensemble), then a CSV or TSV file with "
+        "SMILES, an SDF file, or a folder of graphs.",
+    ),
+    output: Path = typer.Option(..., "--output", "-o", help="The CSV file to write."),
+    smiles: str = typer.Option("smiles", help="The column of the SMILES."),
+    quiet: bool = typer.Option(False, "--quiet", "-q", help="Errors only."),
+) -> None:
+    """Predict in original units, row by row, with a reason where it cannot be done."""
+    from fullrank.train.predict import Reader, load, predict_file
+
+    *runs, source = runs_and_input
+    if not runs:
+        raise typer.BadParameter("give a run folder and an input")
+    predictor = load(runs)
+    console = Console(stderr=True, quiet=quiet, highlight=False)
+    is_table = source.is_file() and source.suffix != ".sdf"
+    if is_table and Reader(predictor.config).makes_conformers:
+        console.print(
+            "warning: the model was trained with the distances in QM9's geometries; "
+            "3D conformers are made with RDKit, which are not those. An SDF file with "
+            "geometries of your own is read as it is.",
+            style="yellow",
+        )
+    outcome = predict_file(predictor, source, output, smiles)
+    total = outcome.predicted + outcome.failed
+    console.print(f"{outcome.predicted:,} of {total:,} predicted: {output}")
+    if outcome.failed:
+        console.print(
+            f"{outcome.failed:,} have no prediction but a reason, the first one: "
+            f"{outcome.first_reason}",
+            markup=False,
+        )

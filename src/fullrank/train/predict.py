@@ -1,0 +1,336 @@
+"""Predictions of trained models for SMILES, SDF files and folders of graphs."""
+
+import csv
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from fullrank.data import DataError, Graph, PackedGraphs, PackedLoader, read_tu_folder
+from fullrank.data.errors import nearest
+from fullrank.train.config import Config, ConfigError
+from fullrank.train.files import replacing
+from fullrank.train.saved import load_task, run_folders
+from fullrank.train.task import GraphTask
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from rdkit import Chem
+
+ROWS_AT_ONCE = 1024
+REASON = "reason"
+
+
+def load(runs: str | Path | Sequence[str | Path]) -> "Predictor":
+    """A trained model, or several of them as an ensemble.
+
+    Args:
+        runs: Run folders, or the folder of an experiment with several seeds or folds.
+    """
+    given = [runs] if isinstance(runs, (str, Path)) else runs
+    return Predictor([folder for run in given for folder in run_folders(run)])
+
+
+class Predictor:
+    """Predicts with the mean of one or more trained models of the same task."""
+
+    def __init__(self, folders: Sequence[Path]) -> None:
+        if not folders:
+            raise ConfigError("there is no run to predict with")
+        loaded = [load_task(folder) for folder in folders]
+        self.config, first = loaded[0]
+        self.plan = first.plan
+        self.tasks: list[GraphTask] = [task for _, task in loaded]
+        for folder, (config, task) in zip(folders, loaded, strict=True):
+            if _kind(config, task) != _kind(self.config, first):
+                raise ConfigError(
+                    f"{folder} and {folders[0]} do not predict the same from the same; "
+                    f"they cannot be one ensemble"
+                )
+
+    @property
+    def columns(self) -> list[str]:
+        """What is predicted: values, or probabilities of labels or classes."""
+        names = [target.name for target in self.plan.targets]
+        if self.plan.task == "regression":
+            return [f"predicted_{name}" for name in names]
+        if self.plan.task == "binary":
+            return [f"probability_{name}" for name in names]
+        if self.plan.task == "multiclass":
+            classes = self.plan.classes or range(self.plan.num_classes or 0)
+            return [f"probability_{name}" for name in classes]
+        raise ConfigError(
+            f"a model of {self.plan.dataset} names functions; there is no input of "
+            f"that kind to predict for"
+        )
+
+    @property
+    def all_columns(self) -> list[str]:
+        """The columns with the standard deviations of an ensemble, and the reason."""
+        several = len(self.tasks) > 1
+        spread = [f"{name}_std" for name in self.columns] if several else []
+        return [*self.columns, *spread, REASON]
+
+    def predict(self, smiles: Iterable[str]) -> "pd.DataFrame":
+        """Predict for molecules, one row each, in original units.
+
+        A row that cannot be predicted is empty and has a reason.
+        """
+        import pandas as pd
+
+        reader = Reader(self.config)
+        chunks = [
+            self.rows([_attempt(reader.from_smiles, text) for text in texts])
+            for texts in _chunks(smiles)
+        ]
+        rows = [row for chunk in chunks for row in chunk]
+        frame = pd.DataFrame(rows, columns=self.all_columns)
+        return frame.astype(dict.fromkeys(self.all_columns[:-1], float))
+
+    def rows(self, graphs: Sequence["Graph | DataError"]) -> list[list[Any]]:
+        """The cells of `all_columns` for each graph, or why there is none."""
+        usable = [graph for graph in graphs if isinstance(graph, Graph)]
+        values = iter(())
+        if usable:
+            fields = Reader(self.config).fields
+            packed = PackedGraphs.from_graphs(usable, fields=fields)
+            values = iter(self.values(packed).tolist())
+        empty = [None] * (len(self.all_columns) - 1)
+        return [
+            [*next(values), None] if isinstance(graph, Graph) else [*empty, str(graph)]
+            for graph in graphs
+        ]
+
+    @torch.no_grad()
+    def values(self, graphs: PackedGraphs) -> np.ndarray:
+        """Means, and standard deviations of an ensemble: ``[G, C]`` or ``[G, 2 C]``."""
+        outputs = []
+        for batch in PackedLoader(graphs, batch_size=self.config.training.batch_size):
+            each = []
+            for task in self.tasks:
+                ready = task.on_after_batch_transfer(batch.to(task.device), 0)
+                each.append(task.predict(task(ready)).double().cpu())
+            outputs.append(torch.stack(each))
+        runs = torch.cat(outputs, dim=1)  # [runs, G, C]
+        parts = [runs.mean(dim=0)]
+        if len(self.tasks) > 1:
+            parts.append(runs.std(dim=0))
+        return torch.cat(parts, dim=1).numpy()
+
+
+class Reader:
+    """Makes graphs of molecules as the data set of a model has them."""
+
+    def __init__(self, config: Config) -> None:
+        data = config.data
+        self.qm9 = data.name == "qm9"
+        self.edges = data.edges or "bonds"
+        self.distance = data.distance is not False
+        self.fragments = data.fragments or "keep"
+        molecules = data.name.endswith((".csv", ".tsv")) or data.name.startswith(
+            "ogbg-mol"
+        )
+        if not (self.qm9 or molecules):
+            raise ConfigError(
+                f"a model of {data.name} does not read molecules; give it a folder of "
+                f"graphs in the TU layout"
+            )
+
+    @property
+    def makes_conformers(self) -> bool:
+        """Whether SMILES need 3D coordinates before they can be predicted."""
+        return self.qm9 and (self.distance or self.edges == "complete")
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """What the packed graphs carry."""
+        from fullrank.data.qm9 import batch_fields
+        from fullrank.data.smiles import MOLECULE_FIELDS
+
+        if self.qm9:
+            return batch_fields(self.distance, targets=False)
+        return MOLECULE_FIELDS
+
+    def from_smiles(self, smiles: str) -> Graph:
+        from rdkit import Chem
+
+        from fullrank.data.smiles import molecule
+
+        mol = molecule(smiles, self.fragments)
+        if not self.qm9:
+            return self.from_molecule(mol)
+        mol = Chem.AddHs(mol)
+        if self.makes_conformers:
+            _embed(mol)
+        else:
+            mol.AddConformer(Chem.Conformer(mol.GetNumAtoms()))  # is never looked at
+        return self.from_molecule(mol)
+
+    def from_molecule(self, mol: "Chem.Mol | None") -> Graph:
+        from fullrank.data.qm9 import graph_from_conformer
+        from fullrank.data.smiles import graph_from_molecule
+
+        if mol is None:
+            raise DataError("RDKit cannot read this entry")
+        if not self.qm9:
+            return graph_from_molecule(mol)
+        return graph_from_conformer(mol, self.edges)
+
+
+@dataclass
+class Outcome:
+    """How many rows were predicted, and why the others were not."""
+
+    predicted: int = 0
+    failed: int = 0
+    first_reason: str = ""
+
+    def add(self, rows: Sequence[Sequence[Any]]) -> None:
+        for row in rows:
+            if row[-1] is None:
+                self.predicted += 1
+            else:
+                self.failed += 1
+                self.first_reason = self.first_reason or row[-1]
+
+
+def predict_file(
+    predictor: Predictor, source: Path, output: Path, smiles: str = "smiles"
+) -> Outcome:
+    """Predict for a CSV or TSV file of SMILES, an SDF file or a folder of graphs.
+
+    A table keeps its rows and columns in their order; the predictions follow. However
+    long it is, only a part of it is in memory.
+    """
+    if not source.exists():
+        raise FileNotFoundError(f"there is no file or folder {str(source)!r}")
+    if output.resolve() == source.resolve():
+        raise ConfigError(f"{output} is the input; write to another file")
+    if source.is_dir():
+        lines = _folder_lines(predictor, source)
+    elif source.suffix == ".sdf":
+        lines = _sdf_lines(predictor, source)
+    else:
+        lines = _table_lines(predictor, source, smiles)
+    outcome = Outcome()
+    width = len(predictor.all_columns)
+    delimiter = "\t" if output.suffix == ".tsv" else ","
+    with replacing(output, newline="", encoding="utf-8") as stream:
+        writer = csv.writer(stream, delimiter=delimiter)
+        writer.writerow(next(lines))
+        for line in lines:
+            writer.writerow(line)
+            outcome.add([line[-width:]])
+    return outcome
+
+
+def _table_lines(predictor: Predictor, source: Path, smiles: str) -> Iterator[list]:
+    reader = Reader(predictor.config)
+    delimiter = "\t" if source.suffix == ".tsv" else ","
+    csv.field_size_limit(sys.maxsize)
+    with source.open(newline="", encoding="utf-8-sig") as stream:
+        rows = csv.reader(stream, delimiter=delimiter)
+        header = next(rows, [])
+        if smiles not in header:
+            raise DataError(
+                f"{source} has no column {smiles!r}{nearest(smiles, header)}; it has "
+                f"{', '.join(header) or 'no header'}"
+            )
+        taken = sorted({*header} & {*predictor.all_columns})
+        if taken:
+            raise DataError(
+                f"{source} has a column {taken[0]!r} already, which is to be written"
+            )
+        yield [*header, *predictor.all_columns]
+        place = header.index(smiles)
+        for chunk in _chunks(rows):
+            graphs = [_from_cells(reader, cells, place, len(header)) for cells in chunk]
+            for cells, row in zip(chunk, predictor.rows(graphs), strict=True):
+                padded = (cells + [""] * len(header))[: len(header)]
+                yield [*padded, *row]
+
+
+def _from_cells(
+    reader: Reader, cells: list[str], place: int, columns: int
+) -> "Graph | DataError":
+    if len(cells) != columns:
+        return DataError(f"{len(cells)} cells instead of {columns}")
+    return _attempt(reader.from_smiles, cells[place])
+
+
+def _sdf_lines(predictor: Predictor, source: Path) -> Iterator[list]:
+    from rdkit import Chem, rdBase
+
+    reader = Reader(predictor.config)
+    yield ["name", "smiles", *predictor.all_columns]
+    with source.open("rb") as stream, rdBase.BlockLogs():
+        molecules = Chem.ForwardSDMolSupplier(stream, removeHs=not reader.qm9)
+        for chunk in _chunks(molecules):
+            graphs = [_attempt(reader.from_molecule, mol) for mol in chunk]
+            for mol, row in zip(chunk, predictor.rows(graphs), strict=True):
+                name = mol.GetProp("_Name") if mol and mol.HasProp("_Name") else ""
+                text = Chem.MolToSmiles(Chem.RemoveHs(mol)) if mol else ""
+                yield [name, text, *row]
+
+
+def _folder_lines(predictor: Predictor, source: Path) -> Iterator[list]:
+    dataset = read_tu_folder(source)
+    plan = predictor.plan
+    for what in ("node_features", "edge_features"):
+        wanted, found = getattr(plan, what), getattr(dataset, what)
+        if wanted != found:
+            raise DataError(
+                f"the graphs in {source} have the {what.replace('_', ' ')} "
+                f"{', '.join(found.names[:20])}; the model reads "
+                f"{', '.join(wanted.names[:20])}"
+            )
+    yield ["graph", *predictor.all_columns]
+    for indices in _chunks(range(len(dataset))):
+        graphs = dataset.graphs.select(np.array(indices))
+        for index, values in zip(indices, predictor.values(graphs), strict=True):
+            yield [index, *values.tolist(), None]
+
+
+def _embed(mol: "Chem.Mol") -> None:
+    """Give a molecule the same 3D coordinates every time."""
+    from rdkit import rdBase
+    from rdkit.Chem import rdDistGeom, rdForceFieldHelpers
+
+    parameters: Any = rdDistGeom.ETKDGv3()
+    parameters.randomSeed = 0
+    with rdBase.BlockLogs():
+        if rdDistGeom.EmbedMolecule(mol, parameters) < 0:
+            raise DataError("no 3D conformer of the molecule could be made")
+        if rdForceFieldHelpers.MMFFHasAllMoleculeParams(mol):
+            rdForceFieldHelpers.MMFFOptimizeMolecule(mol)
+
+
+def _attempt(make: Callable[[Any], Graph], given: Any) -> "Graph | DataError":
+    try:
+        return make(given)
+    except DataError as error:
+        return error
+
+
+def _chunks(items: Iterable[Any]) -> Iterator[list[Any]]:
+    iterator = iter(items)
+    while chunk := list(islice(iterator, ROWS_AT_ONCE)):
+        yield chunk
+
+
+def _kind(config: Config, task: GraphTask) -> tuple:
+    data = config.data
+    plan = task.plan
+    return (
+        plan.task,
+        plan.targets,
+        plan.classes,
+        plan.node_features,
+        plan.edge_features,
+        (data.name == "qm9", data.edges, data.distance, data.fragments),
+    )
