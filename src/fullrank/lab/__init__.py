@@ -35,6 +35,7 @@ from fullrank.lab.coefficient_rank import (
 from fullrank.lab.collide import Collision, collide
 from fullrank.lab.distance import multiset_distance
 from fullrank.lab.equivariance import Equivariance, is_equivariant
+from fullrank.lab.examine import Finding, examine
 from fullrank.lab.layers import as_aggregator, coefficient_aggregator
 from fullrank.lab.neighborhood import Neighborhood, neighborhood_of
 from fullrank.lab.pairs import SUITES, PairSuite, load_suite, relabel
@@ -67,6 +68,7 @@ __all__ = [
     "Collision",
     "Comparison",
     "Equivariance",
+    "Finding",
     "Injectivity",
     "LayerProfile",
     "LinearBefore",
@@ -91,6 +93,7 @@ __all__ = [
     "collide",
     "compare",
     "effective_rank",
+    "examine",
     "injectivity",
     "is_equivariant",
     "load_suite",

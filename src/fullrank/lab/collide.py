@@ -32,6 +32,9 @@ class Collision:
         distance: How far the neighbours of the second are from every reordering of
             those of the first.
         starts: How many times the search set out.
+        free: How many numbers the search may change, the neighbours' features.
+        sensed: On how many of them the output depends near the first neighbourhood,
+            the rank of its Jacobian; if fewer than `free`, a collision is near.
     """
 
     found: bool
@@ -41,6 +44,8 @@ class Collision:
     gap: float
     distance: float
     starts: int
+    free: int
+    sensed: int
 
     def __str__(self) -> str:
         if self.found:
@@ -87,8 +92,9 @@ def collide(
     origin = first.x[1:].clone()  # [n - 1, d]
     wanted = read(origin)
     search = _Search(read, origin, wanted, distance)
+    ignored = null_space(jacobian(read, origin).flatten(1), rtol=1e-9)
     count = 0
-    for start in _starting_points(read, origin, distance, starts, seed):
+    for start in _starting_points(origin, ignored, distance, starts, seed):
         count += 1
         if search.descend(start):
             break
@@ -101,6 +107,8 @@ def collide(
         gap=search.gap,
         distance=multiset_distance(origin, search.best),
         starts=count,
+        free=origin.numel(),
+        sensed=origin.numel() - ignored.size(1),
     )
 
 
@@ -116,7 +124,7 @@ class _Search:
     ):
         self.read, self.origin, self.wanted = read, origin, wanted
         self.distance = distance
-        self.tolerance = TOLERANCE * max(1.0, float(wanted.abs().max()))
+        self.tolerance = TOLERANCE * (float(wanted.abs().max()) or 1.0)
         self.gap = float("inf")
         self.best = origin
 
@@ -163,15 +171,10 @@ class _Search:
 
 
 def _starting_points(
-    read: Callable[[Tensor], Tensor],
-    origin: Tensor,
-    distance: float,
-    starts: int,
-    seed: int,
+    origin: Tensor, ignored: Tensor, distance: float, starts: int, seed: int
 ) -> Iterator[Tensor]:
     """Points beyond the distance, along ignored directions where there are any."""
     generator = torch.Generator().manual_seed(seed)
-    ignored = null_space(jacobian(read, origin).flatten(1), rtol=1e-9)
     for index in range(starts):
         if ignored.size(1):
             weights = _directions(ignored.size(1), index, generator)

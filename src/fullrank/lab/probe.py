@@ -4,17 +4,16 @@ Coefficients of our layers are read. Any other PyG layer is probed by the Jacobi
 its output with respect to each neighbour.
 """
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch_geometric.data import Batch, Data
-from torch_geometric.nn import MessagePassing
 from torch_geometric.utils import cumsum, degree
 
+from fullrank.lab.calls import Call, record_calls
 from fullrank.lab.coefficient_rank import ranks
 from fullrank.lab.hooks import frozen_copy
 from fullrank.lab.jacobian import has_fixed_weights, neighbor_slopes
@@ -23,6 +22,7 @@ from fullrank.nn import CombConv
 from fullrank.nn.rank_conv import RankConv
 
 RTOL = 1e-5
+MAX_NODES = 200
 READ = "coefficients"
 FIXED = "jacobian"
 MOVING = "moving jacobian"
@@ -83,7 +83,7 @@ def profile(
     model: torch.nn.Module,
     batch: Data,
     rtol: float = RTOL,
-    max_nodes: int = 200,
+    max_nodes: int = MAX_NODES,
     run: Callable[[torch.nn.Module, Data], Any] | None = None,
 ) -> list[LayerProfile]:
     """Measure every convolution of a model, or one layer, on a batch of graphs.
@@ -100,118 +100,27 @@ def profile(
             needed.
         run: How to run the model on the batch, by default ``model(batch)``.
     """
-    calls = _record_calls(model, batch, run)
-    if not calls:
-        raise ValueError(
-            f"{type(model).__name__} called no convolution of PyG or of fullrank"
-        )
     return [
-        _profile_coefficients(call, rtol)
-        if isinstance(call.conv, RankConv)
-        else _profile_jacobian(call, rtol, max_nodes)
-        for call in calls
+        profile_call(call, rtol, max_nodes) for call in record_calls(model, batch, run)
     ]
 
 
-@dataclass(frozen=True)
-class _Call:
-    """One convolution and what it was called with."""
-
-    name: str
-    conv: torch.nn.Module
-    x: Tensor
-    edge_index: Tensor
-    edge_attr: Tensor | None
-    extra: dict[str, Any]
+def profile_call(
+    call: Call, rtol: float = RTOL, max_nodes: int = MAX_NODES
+) -> LayerProfile:
+    """Measure one convolution on what it was called with."""
+    if isinstance(call.conv, RankConv):
+        return _profile_coefficients(call, rtol)
+    return _profile_jacobian(call, rtol, max_nodes)
 
 
-def _record_calls(
-    model: torch.nn.Module, batch: Data, run: Callable | None
-) -> list[_Call]:
-    calls: list[_Call] = []
-    with _evaluation_mode(model), _watched(model, calls):
-        if run is not None:
-            run(model, batch)
-        elif isinstance(model, MessagePassing):
-            model(*_layer_inputs(model, batch))
-        else:
-            model(batch)
-    return calls
-
-
-def _layer_inputs(layer: MessagePassing, batch: Data) -> tuple[Tensor, ...]:
-    attr = batch.edge_attr if getattr(layer, "edge_dim", None) else None
-    inputs = (batch.x.to(_dtype(layer)), batch.edge_index)
-    return inputs if attr is None else (*inputs, attr)
-
-
-def _dtype(layer: torch.nn.Module) -> torch.dtype:
-    return next((p.dtype for p in layer.parameters()), torch.float32)
-
-
-@contextmanager
-def _evaluation_mode(model: torch.nn.Module) -> Iterator[None]:
-    training = {part: part.training for part in model.modules()}
-    model.eval()
-    try:
-        yield
-    finally:
-        for part, was in training.items():
-            part.training = was
-
-
-@contextmanager
-def _watched(model: torch.nn.Module, calls: list[_Call]) -> Iterator[None]:
-    """Record the outermost convolutions as they are called."""
-    hooks = []
-    for name, conv in _outermost_convs(model):
-
-        def record(conv, args, kwargs, name=name or type(conv).__name__):
-            calls.append(_read_call(name, conv, args, kwargs))
-
-        hooks.append(conv.register_forward_pre_hook(record, with_kwargs=True))
-    try:
-        yield
-    finally:
-        for hook in hooks:
-            hook.remove()
-
-
-def _outermost_convs(
-    model: torch.nn.Module, prefix: str = ""
-) -> Iterator[tuple[str, torch.nn.Module]]:
-    if isinstance(model, MessagePassing) or _wraps_conv(model):
-        yield prefix, model
-        return
-    for name, child in model.named_children():
-        yield from _outermost_convs(child, f"{prefix}.{name}" if prefix else name)
-
-
-def _wraps_conv(module: torch.nn.Module) -> bool:
-    """Whether a module is called like a layer and holds one, as ours for edges does."""
-    return isinstance(getattr(module, "conv", None), MessagePassing)
-
-
-def _read_call(name: str, conv: torch.nn.Module, args: tuple, kwargs: dict) -> _Call:
-    named = dict(zip(("x", "edge_index", "edge_attr"), args, strict=False)) | kwargs
-    x, edge_index = named.pop("x"), named.pop("edge_index")
-    if not isinstance(x, Tensor) or not isinstance(edge_index, Tensor):
-        raise ValueError(
-            f"the probe reads node features and edges given as tensors, but {name} "
-            f"is called with {type(x).__name__} and {type(edge_index).__name__}"
-        )
-    attr = named.pop("edge_attr", None)
-    attr = None if attr is None else attr.cpu()
-    extra = {key: v.cpu() if isinstance(v, Tensor) else v for key, v in named.items()}
-    return _Call(name, conv, x.cpu(), edge_index.cpu(), attr, extra)
-
-
-def _profile_coefficients(call: _Call, rtol: float) -> LayerProfile:
+def _profile_coefficients(call: Call, rtol: float) -> LayerProfile:
     """Read M_v, H_v and R_v = M_v H_v of every node."""
     conv = frozen_copy(call.conv)
     assert isinstance(conv, RankConv)
-    x, attr = call.x.double(), _double(call.edge_attr)
-    local = conv.neighborhoods(x, call.edge_index, attr, **call.extra)
+    call = call.double()
+    inputs = call.x, call.edge_index, call.edge_attr
+    local = conv.neighborhoods(*inputs, **call.extra)
     coefficients = conv.read_coefficients(local)
     count = len(local.x_dst)
     size = degree(local.dst, count, dtype=torch.long)
@@ -226,13 +135,17 @@ def _profile_coefficients(call: _Call, rtol: float) -> LayerProfile:
         )
         values["kept"] = values["rank R"] / values["rank H"].clamp(min=1)
     sampling = None
-    if conv.re_sum:
-        messages, _ = conv.messages(x, call.edge_index, attr, **call.extra)
+    if conv.re_sum and _ends_in_relu(conv.mlp):
+        messages, _ = conv.messages(*inputs, **call.extra)
         active = (messages > 0).double()
         summed = active.new_zeros(count, active.size(1)).index_add(0, local.dst, active)
         sampling = summed / size.clamp(min=1).unsqueeze(1)
     kind = type(call.conv).__name__
     return LayerProfile(call.name, kind, READ, size, values, sampling)
+
+
+def _ends_in_relu(mlp: torch.nn.Module) -> bool:
+    return isinstance([*mlp.modules()][-1], torch.nn.ReLU)
 
 
 class _Grouped:
@@ -269,12 +182,12 @@ class _Grouped:
         values[f"effective rank {letter}"] = effective
 
 
-def _profile_jacobian(call: _Call, rtol: float, max_nodes: int) -> LayerProfile:
+def _profile_jacobian(call: Call, rtol: float, max_nodes: int) -> LayerProfile:
     """Unfold the Jacobian of some nodes' outputs over their neighbours."""
     conv = frozen_copy(call.conv)
-    x, attr = call.x.double(), _double(call.edge_attr)
+    call = call.double()
     stars = [
-        neighborhood_of(node, x, call.edge_index, attr)
+        neighborhood_of(node, call.x, call.edge_index, call.edge_attr)
         for node in _draw_nodes(call, max_nodes).tolist()
     ]
     union = Batch.from_data_list([star.graph() for star in stars])
@@ -294,7 +207,7 @@ def _profile_jacobian(call: _Call, rtol: float, max_nodes: int) -> LayerProfile:
     return LayerProfile(call.name, type(call.conv).__name__, how, size, values)
 
 
-def _draw_nodes(call: _Call, max_nodes: int) -> Tensor:
+def _draw_nodes(call: Call, max_nodes: int) -> Tensor:
     source, target = call.edge_index
     nodes = target[source != target].unique()
     if not len(nodes):
@@ -302,9 +215,3 @@ def _draw_nodes(call: _Call, max_nodes: int) -> Tensor:
     generator = torch.Generator().manual_seed(0)
     drawn = torch.randperm(len(nodes), generator=generator)[:max_nodes]
     return nodes[drawn].sort().values
-
-
-def _double(attr: Tensor | None) -> Tensor | None:
-    if attr is None or not attr.is_floating_point():
-        return attr
-    return attr.double()
