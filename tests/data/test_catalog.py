@@ -14,9 +14,7 @@ def test_names_of_the_issue_are_known():
     [("mutag", "MUTAG"), ("ogbg-molhvi", "ogbg-molhiv"), ("QM9", "qm9")],
 )
 def test_the_nearest_name_is_suggested(wrong, right):
-    with pytest.raises(
-        DataError, match=f"no data set '{wrong}'; did you mean '{right}'"
-    ):
+    with pytest.raises(DataError, match=rf"'{wrong}' \(did you mean '{right}'\?\)"):
         load(wrong)
 
 

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import torch
 
-from fullrank.data import DataError, python_code
+from fullrank.data import DataError, load, python_code
 from fullrank.data.python_code import MASK, NODE_TYPES, function_tree, words_of
 
 
@@ -116,7 +116,7 @@ def test_nothing_to_read(tmp_path):
 
 @pytest.mark.slow
 def test_the_standard_library(tmp_path):
-    dataset = python_code(root=tmp_path)
+    dataset = load("python-stdlib", root=tmp_path)
     assert len(dataset) > 10_000
     split = dataset.split()
     assert min(len(split.train), len(split.valid), len(split.test)) > 500

@@ -172,11 +172,13 @@ def test_another_file_under_the_same_name_is_read_again(tmp_path):
 
 def test_wrong_arguments(tmp_path):
     file = table(tmp_path, "SMILES,logP\nC,1\n")
-    with pytest.raises(DataError, match=r"no column 'smiles'; did you mean 'SMILES'"):
+    with pytest.raises(DataError, match=r"no column 'smiles' \(did you mean 'SMILES'"):
         read_smiles_csv(file, ["logP"], root=tmp_path)
-    with pytest.raises(DataError, match="no column 'logS'; did you mean 'logP'"):
+    with pytest.raises(DataError, match=r"no column 'logS' \(did you mean 'logP'"):
         read_smiles_csv(file, ["logS"], smiles="SMILES", root=tmp_path)
-    with pytest.raises(DataError, match="needs some target column"):
+    with pytest.raises(
+        DataError, match="at least one target of the columns SMILES, logP, got 0"
+    ):
         read_smiles_csv(file, [], smiles="SMILES", root=tmp_path)
     with pytest.raises(FileNotFoundError):
         read_smiles_csv(tmp_path / "absent.csv", ["y"])

@@ -10,7 +10,7 @@ from filelock import FileLock
 from platformdirs import user_cache_path
 
 from fullrank.data.packed import PackedGraphs
-from fullrank.data.packed_file import PackedFileError, read
+from fullrank.data.packed_file import HEADER, PackedFileError, read
 
 ROOT_VARIABLE = "FULLRANK_ROOT"
 T = TypeVar("T")
@@ -41,6 +41,12 @@ def prepared(folder: Path, prepare: Callable[[Path], None]) -> PackedGraphs:
                 logging.getLogger(__name__).warning("preparing again: %s", found)
             prepare(folder)
     return read(folder)
+
+
+def prepared_sets(root: Path) -> dict[str, Path]:
+    """The folder of every prepared set in ``root``, by name."""
+    headers = sorted(root.glob(f"[!.]*/{HEADER}"))
+    return {header.parent.name: header.parent for header in headers}
 
 
 def shown(

@@ -1,6 +1,10 @@
 """Data sets by name."""
 
 import importlib.util
+import inspect
+import sysconfig
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from fullrank.data import ogb, tu
@@ -8,6 +12,7 @@ from fullrank.data.dataset import GraphDataset
 from fullrank.data.errors import DataError, nearest
 from fullrank.data.python_code import python_code
 from fullrank.data.qm9 import QM9
+from fullrank.data.smiles import read_smiles_csv
 
 STANDARD_LIBRARY = "python-stdlib"
 
@@ -23,23 +28,43 @@ def known_names() -> dict[str, str]:
     return names
 
 
-def load(name: str, **options: Any) -> GraphDataset:
+def load(name: str | Path, **options: Any) -> GraphDataset:
     """The data set ``name``, prepared at the first call.
 
     Args:
         name: ``"qm9"``, a set of the TU collection such as ``"MUTAG"``, an OGB set such
-            as ``"ogbg-molhiv"``, or ``"python-stdlib"``.
-        options: Those of `QM9`, `TU`, `OGB` or `python_code`, ``root`` among them.
+            as ``"ogbg-molhiv"``, ``"python-stdlib"``; or the path of a CSV of
+            molecules, a folder in TU layout or a folder of Python sources.
+        options: Those of `QM9`, `TU`, `OGB`, `python_code`, `read_smiles_csv` or
+            `read_tu_folder`.
     """
+    source, arguments = _source(str(name))
+    known = list(inspect.signature(source).parameters)[len(arguments) :]
+    for option in options:
+        if option not in known:
+            raise DataError(
+                f"{name} has no option {option!r}; it has {', '.join(known)}"
+            )
+    return source(*arguments, **options)
+
+
+def _source(name: str) -> tuple[Callable[..., GraphDataset], tuple[str, ...]]:
+    """What makes the data set, and its first arguments."""
     if name == "qm9":
-        return QM9(**options)
+        return QM9, ()
     if name in tu.NAMES:
-        return tu.TU(name, **options)
+        return tu.TU, (name,)
     if name.startswith("ogbg-") and name in known_names():
-        return ogb.OGB(name, **options)
+        return ogb.OGB, (name,)
     if name == STANDARD_LIBRARY:
-        return python_code(**options)
+        return python_code, (sysconfig.get_paths()["stdlib"],)
+    path = Path(name)
+    if path.suffix in (".csv", ".tsv"):
+        return read_smiles_csv, (name,)
+    if path.is_dir():
+        in_tu_layout = any(path.glob("*_A.txt"))
+        return (tu.read_tu_folder if in_tu_layout else python_code), (name,)
     raise DataError(
-        f"there is no data set {name!r}{nearest(name, known_names())}; "
-        f"`fullrank data list` shows all"
+        f"there is no data set and no folder {name!r}{nearest(name, known_names())}; "
+        f"`fullrank data list` shows all sets"
     )

@@ -9,7 +9,7 @@ class DataError(ValueError):
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """``"; did you mean 'MUTAG'?"``, or nothing if nothing is near."""
+    """``" (did you mean 'MUTAG'?)"``, or nothing if nothing is near."""
     by_lower = {k.lower(): k for k in known}
     found = difflib.get_close_matches(name.lower(), by_lower, n=1)
-    return f"; did you mean {by_lower[found[0]]!r}?" if found else ""
+    return f" (did you mean {by_lower[found[0]]!r}?)" if found else ""

@@ -8,6 +8,7 @@ its edges are sorted by destination, so those of every batch are too.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -28,7 +29,7 @@ class Part:
     Args:
         array: The stored array with its level, such as ``"edge.bond"``.
         one_hot: Give the integers of this array out as rows of so many zeros and a
-            one; an integer outside gives zeros only.
+            one; an integer that is too large gives zeros only.
         columns: Give out only these columns.
     """
 
@@ -36,10 +37,10 @@ class Part:
     one_hot: int | None = None
     columns: tuple[int, ...] | None = None
 
-    def take(self, stored: np.ndarray, rows: np.ndarray, dtype: Any) -> np.ndarray:
+    def take(self, stored: np.ndarray, rows: np.ndarray, dtype: str) -> np.ndarray:
         values = stored.take(rows, axis=0)
         if self.one_hot is not None:
-            return (values[:, None] == np.arange(self.one_hot)).astype(dtype)
+            return _one_hot(self.one_hot, dtype).take(values, axis=0, mode="clip")
         if self.columns is not None:
             values = values[:, self.columns]
         return values.astype(dtype, copy=False)
@@ -52,7 +53,7 @@ class Field:
     parts: tuple[Part, ...]
     dtype: str = "float32"
 
-    @property
+    @cached_property
     def level(self) -> str:
         return self.parts[0].array.split(".")[0]
 
@@ -233,10 +234,9 @@ class PackedGraphs:
 
         nodes, node_ptr, num_nodes = _rows(self.node_ptr, graphs)
         edges, edge_ptr, num_edges = _rows(self.edge_ptr, graphs)
-        first_node = np.repeat(node_ptr[:-1], num_edges)  # [E]
         edge_index = np.empty((2, len(edges)), dtype=np.int64)
-        np.add(self.src.take(edges), first_node, out=edge_index[0])
-        np.add(self.dst.take(edges), first_node, out=edge_index[1])
+        edge_index[0], edge_index[1] = self.src.take(edges), self.dst.take(edges)
+        edge_index += np.repeat(node_ptr[:-1], num_edges)
 
         rows = {"node": nodes, "edge": edges, "graph": graphs}
         content = {"edge_index": torch.from_numpy(edge_index)}
@@ -352,6 +352,12 @@ def text_arrays(name: str, texts: Sequence[str]) -> dict[str, np.ndarray]:
         f"text.{name}.utf8": np.frombuffer(b"".join(encoded), dtype=np.uint8),
         f"text.{name}.ptr": offsets(np.array([len(e) for e in encoded], dtype=int)),
     }
+
+
+@cache
+def _one_hot(size: int, dtype: str) -> np.ndarray:
+    """The rows of the integers below ``size``, and one of zeros."""
+    return np.eye(size + 1, size, dtype=dtype)
 
 
 def _rows(

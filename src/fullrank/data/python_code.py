@@ -9,7 +9,6 @@ import ast
 import hashlib
 import importlib.util
 import re
-import sysconfig
 import warnings
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -43,7 +42,7 @@ _TYPE_IDS = {name: i for i, name in enumerate(NODE_TYPES)}
 
 
 def python_code(
-    source: str | Path | None = None,
+    source: str | Path,
     root: str | Path | None = None,
     progress: bool = True,
 ) -> GraphDataset:
@@ -53,8 +52,7 @@ def python_code(
     between training and testing.
 
     Args:
-        source: A folder, or an installed package by name; by default the standard
-            library.
+        source: A folder, or an installed package by name.
         root: Folder of prepared sets; the user's cache by default.
     """
     folder = _folder(source)
@@ -135,9 +133,7 @@ def _attribute(node: ast.AST) -> str | None:
     return None
 
 
-def _folder(source: str | Path | None) -> Path:
-    if source is None:
-        return Path(sysconfig.get_paths()["stdlib"])
+def _folder(source: str | Path) -> Path:
     if Path(source).is_dir():
         return Path(source)
     spec = importlib.util.find_spec(str(source)) if str(source).isidentifier() else None

@@ -102,7 +102,7 @@ def scaffold(smiles: str) -> str:
 
 def read_smiles_csv(
     file: str | Path,
-    targets: Sequence[str],
+    targets: Sequence[str] = (),
     smiles: str = "smiles",
     task: Task = "regression",
     split: str | None = None,
@@ -167,8 +167,6 @@ class _Table:
             raise DataError(
                 f"a CSV is for regression, binary or multiclass, not {task!r}"
             )
-        if not targets or (task == "multiclass" and len(targets) > 1):
-            raise DataError(f"{task} needs {'a' if targets else 'some'} target column")
         self.file, self.targets, self.task = file, targets, task
         self.smiles, self.split, self.fragments = smiles, split, fragments
         try:
@@ -184,6 +182,12 @@ class _Table:
                     f"{file} has no column {column!r}{nearest(column, self.columns)}; "
                     f"it has {', '.join(self.columns)}"
                 )
+        if not targets or (task == "multiclass" and len(targets) > 1):
+            wanted = "one target" if task == "multiclass" else "at least one target"
+            raise DataError(
+                f"{task} needs {wanted} of the columns {', '.join(self.columns)}, got "
+                f"{len(targets)}"
+            )
         self.rejected: list[dict[str, Any]] = []
 
     def _reader(self) -> Any:

@@ -1,0 +1,217 @@
+"""``fullrank data``: what exists, what is prepared, what it looks like."""
+
+import functools
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+app = typer.Typer(no_args_is_help=True, add_completion=False)
+console = Console()
+
+_NAME = typer.Argument(
+    help="A data set by name, a CSV of molecules, a folder in TU layout, or a folder "
+    "of Python sources."
+)
+_ROOT = typer.Option(
+    None, "--root", help="Folder of prepared sets; the user's cache if not given."
+)
+_BAR = 40
+
+
+@app.command("list")
+def list_sets(root: Path | None = _ROOT) -> None:
+    """What exists, and what is prepared where."""
+    from fullrank.data import known_names
+    from fullrank.data.cache import data_root, prepared_sets
+
+    home = data_root(root)
+    here = prepared_sets(home)
+    table = Table("name", "about", "prepared", box=None, pad_edge=False)
+    for name, about in known_names().items():
+        table.add_row(name, about, _size(here.pop(name, None)))
+    for name, folder in here.items():
+        table.add_row(escape(name), "prepared here", _size(folder))
+    console.print(table)
+    console.print(f"\nPrepared sets are in {home}", highlight=False)
+
+
+def _open(
+    name: str = _NAME,
+    root: Path | None = _ROOT,
+    mirror: Path | None = typer.Option(None, help="Folder to take archives from."),
+    folder: Path | None = typer.Option(None, help="OGB: where the unpacked set is."),
+    limit: int | None = typer.Option(None, help="QM9: only so many molecules."),
+    edges: str | None = typer.Option(None, help="QM9: bonds or complete."),
+    target: list[str] | None = typer.Option(None, help="CSV: a column to predict."),
+    smiles: str | None = typer.Option(None, help="CSV: the column of SMILES."),
+    task: str | None = typer.Option(None, help="CSV: regression, binary, multiclass."),
+    split_column: str | None = typer.Option(None, help="CSV: train, valid or test."),
+    fragments: str | None = typer.Option(None, help="CSV: keep or largest."),
+    rejected: Path | None = typer.Option(None, help="CSV: where bad rows go."),
+) -> Any:
+    from fullrank.data import load
+
+    options = {
+        "root": root,
+        "mirror": mirror,
+        "folder": folder,
+        "limit": limit,
+        "edges": edges,
+        "targets": target,
+        "smiles": smiles,
+        "task": task,
+        "split": split_column,
+        "fragments": fragments,
+        "rejected": rejected,
+    }
+    return load(name, **{k: v for k, v in options.items() if v is not None})
+
+
+def _of_a_dataset(show: Callable[[Any], None]) -> None:
+    """Make a command that opens a data set with the options of `_open`."""
+
+    @functools.wraps(_open)
+    def command(**options: Any) -> None:
+        show(_open(**options))
+
+    app.command(show.__name__, help=show.__doc__)(command)
+
+
+@_of_a_dataset
+def prepare(dataset: Any) -> None:
+    """Fetch a data set if need be, and pack it."""
+    console.print(f"{dataset.name}: {len(dataset):,} graphs", highlight=False)
+    _print_notes(dataset)
+
+
+@_of_a_dataset
+def describe(dataset: Any) -> None:
+    """Statistics: graphs, nodes, edges, degrees, targets."""
+    from fullrank.data.statistics import statistics
+
+    found = statistics(dataset)
+    kind = "undirected" if found.undirected else "directed"
+    loops = f", {found.self_loops:,} self-loops" if found.self_loops else ""
+    facts = Table(box=None, show_header=False, pad_edge=False)
+    for fact, value in (
+        ("name", dataset.name),
+        ("source", dataset.source),
+        ("task", f"{dataset.task}, measured by {dataset.metric}"),
+        ("graphs", f"{found.num_graphs:,}"),
+        ("mean nodes", f"{found.mean_nodes:.2f}"),
+        ("mean edges", f"{found.mean_edges:.2f} ({kind}{loops})"),
+        ("node features", _features(dataset.node_features)),
+        ("edge features", _features(dataset.edge_features)),
+        ("split", dataset.default_split),
+    ):
+        facts.add_row(fact, escape(value))
+    console.print(facts)
+    _print_histogram("nodes of a graph", *_binned(found.sizes))
+    degrees = np.repeat(np.arange(len(found.degrees)), found.degrees)
+    _print_histogram("degree of a node", *_binned(degrees))
+    if found.class_counts is not None:
+        names = (dataset.notes or {}).get("classes") or map(str, range(10**6))
+        labels = [label for label, _ in zip(names, found.class_counts, strict=False)]
+        _print_histogram("class", labels, found.class_counts)
+    _print_targets(found.targets)
+    _print_notes(dataset)
+
+
+@app.command()
+def verify(name: str = _NAME, root: Path | None = _ROOT) -> None:
+    """Compare every file of a prepared set with its checksum."""
+    from fullrank.data import DataError
+    from fullrank.data.cache import data_root, prepared_sets
+    from fullrank.data.errors import nearest
+    from fullrank.data.packed_file import HEADER
+    from fullrank.data.packed_file import verify as verify_folder
+
+    home = data_root(root)
+    folder = Path(name) if (Path(name) / HEADER).exists() else home / name
+    if not folder.is_dir():
+        raise DataError(
+            f"{name!r} is not prepared in {home}{nearest(name, prepared_sets(home))}; "
+            f"`fullrank data prepare {name}` does it"
+        )
+    size = verify_folder(folder)
+    console.print(f"{folder}: {size / 1e6:,.1f} MB as written", highlight=False)
+
+
+def _size(folder: Path | None) -> str:
+    if folder is None:
+        return "-"
+    return f"{sum(f.stat().st_size for f in folder.iterdir()) / 1e6:,.1f} MB"
+
+
+def _features(features: Any) -> str:
+    if features.kind == "none":
+        return "none"
+    shown = ", ".join(features.names[:12])
+    more = f", … ({features.dim} in all)" if features.dim > 12 else ""
+    return f"{features.dim} {features.kind}: {shown}{more}"
+
+
+def _binned(values: np.ndarray, bins: int = 10) -> tuple[list[str], np.ndarray]:
+    """At most ``bins`` ranges of whole numbers, and how many values are in each."""
+    low, high = int(values.min()), int(values.max())
+    step = -(-(high - low + 1) // bins)
+    starts = np.arange(low, high + 1, step)
+    counts = np.bincount((values - low) // step, minlength=len(starts))
+    ends = np.minimum(starts + step - 1, high)
+    labels = [
+        str(s) if s == e else f"{s}–{e}" for s, e in zip(starts, ends, strict=True)
+    ]
+    return labels, counts
+
+
+def _print_histogram(title: str, labels: list[str], counts: np.ndarray) -> None:
+    table = Table(title, "", "count", box=None, pad_edge=False)
+    table.columns[2].justify = "right"
+    for label, count in zip(labels, counts.tolist(), strict=True):
+        eighths = round(8 * _BAR * count / max(counts.max(), 1))
+        bar = "█" * (eighths // 8) + " ▏▎▍▌▋▊▉"[eighths % 8].strip()
+        table.add_row(escape(label), bar, f"{count:,}")
+    console.print()
+    console.print(table)
+
+
+def _print_targets(targets: Any) -> None:
+    if not targets:
+        return
+    table = Table("target", "unit", box=None, pad_edge=False)
+    for heading in ("mean", "std", "min", "max", "missing"):
+        table.add_column(heading, justify="right")
+    for target in targets:
+        numbers = (target.mean, target.std, target.smallest, target.largest)
+        table.add_row(
+            escape(target.name),
+            target.unit,
+            *(f"{number:.5g}" for number in numbers),
+            f"{target.missing:,}",
+        )
+    console.print()
+    console.print(table)
+
+
+def _print_notes(dataset: Any) -> None:
+    """How many things were noted of each kind, and the first of them."""
+    for kind, found in (dataset.notes or {}).items():
+        if isinstance(found, list) and found:
+            some = ", ".join(_note(item) for item in found[:5])
+            more = ", …" if len(found) > 5 else ""
+            line = f"{kind}: {len(found):,} ({some}{more})"
+            console.print(line, markup=False, highlight=False)
+        elif not isinstance(found, list):
+            console.print(f"{kind}: {found:,}", markup=False, highlight=False)
+
+
+def _note(item: Any) -> str:
+    if isinstance(item, dict):
+        return f"row {item['row']}: {item['reason']}"
+    return ": ".join(map(str, item)) if isinstance(item, list) else str(item)

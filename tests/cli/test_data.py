@@ -1,0 +1,110 @@
+"""``fullrank data`` as a person runs it."""
+
+import shutil
+import zipfile
+
+import pytest
+
+from fullrank.cli.main import main
+from shared_data import shared_data
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch, capsys):
+    """Run the program in an empty folder; returns status, output and errors."""
+    monkeypatch.setenv("FULLRANK_ROOT", str(tmp_path / "root"))
+    monkeypatch.delenv("FULLRANK_MIRROR", raising=False)
+    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.chdir(tmp_path)
+
+    def command(*arguments: str):
+        with pytest.raises(SystemExit) as ended:
+            main(["data", *arguments])
+        output = capsys.readouterr()
+        return ended.value.code, output.out, " ".join(output.err.split())
+
+    return command
+
+
+def test_prepare_describe_list_verify(run):
+    mirror = str(shared_data() / "tu")
+    status, output, _ = run("prepare", "MUTAG", "--mirror", mirror)
+    assert (status, output.strip()) == (0, "MUTAG: 188 graphs")
+    _, output, _ = run("describe", "MUTAG")
+    for fact in ("188", "17.93", "19.79 (undirected)", "accuracy", "7 float", "█"):
+        assert fact in output
+    _, output, _ = run("list")
+    lines = {line.split()[0]: line for line in output.splitlines() if line.strip()}
+    assert "0.1 MB" in lines["MUTAG"]
+    assert lines["NCI1"].rstrip().endswith("-")
+    status, output, _ = run("verify", "MUTAG")
+    assert status == 0
+    assert "as written" in output
+
+
+def test_verify_finds_a_changed_byte(run, tmp_path):
+    run("prepare", "MUTAG", "--mirror", str(shared_data() / "tu"))
+    file = tmp_path / "root" / "MUTAG" / "src.bin"
+    content = bytearray(file.read_bytes())
+    content[0] ^= 1
+    file.write_bytes(content)
+    status, _, error = run("verify", "MUTAG")
+    assert status == 2
+    assert "src.bin has changed" in error
+
+
+def test_truncated_set_is_prepared_again(run, tmp_path):
+    mirror = str(shared_data() / "tu")
+    run("prepare", "MUTAG", "--mirror", mirror)
+    file = tmp_path / "root" / "MUTAG" / "src.bin"
+    file.write_bytes(file.read_bytes()[:100])
+    assert run("prepare", "MUTAG", "--mirror", mirror)[0] == 0
+    assert run("verify", "MUTAG")[0] == 0
+
+
+def test_own_molecules(run, tmp_path):
+    (tmp_path / "mine.csv").write_text("smiles,y\nCCO,1\nC1CC,2\nCC,x\nN,4\n")
+    status, output, _ = run("describe", "mine.csv", "--target", "y")
+    assert status == 0
+    assert "rejected: 2 (row 3: the SMILES 'C1CC' cannot be parsed" in output
+    assert "at least one target" in run("describe", "mine.csv")[2]
+    rows = (tmp_path / "rejected.csv").read_text().splitlines()
+    assert [row.split(",")[0] for row in rows] == ["row", "3", "4"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["prepare", "MUTAGG"], "no data set and no folder 'MUTAGG' (did you mean 'M"),
+        (["verify", "MUTAG"], "'MUTAG' is not prepared"),
+        (["prepare", "MUTAG", "--mirror", "."], "the mirror . holds none of MUTAG.zip"),
+        (["prepare", "MUTAG", "--limit", "5"], "MUTAG has no option 'limit'"),
+        (["prepare", "absent.csv", "--target", "y"], "absent.csv"),
+        (["prepare", "ogbg-code"], "withdrawn"),
+    ],
+)
+def test_what_the_user_got_wrong_is_one_sentence(run, arguments, message):
+    status, _, error = run(*arguments)
+    assert status == 2
+    assert error.startswith("error: ")
+    assert message in error
+    assert "Traceback" not in error
+
+
+@pytest.mark.parametrize("damage", ["not a zip", "outside"])
+def test_bad_archives_leave_nothing_behind(run, tmp_path, damage):
+    mirror = tmp_path / "mirror"
+    mirror.mkdir()
+    if damage == "outside":
+        shutil.copy(shared_data() / "tu" / "MUTAG.zip", mirror)
+        (mirror / "MUTAG.zip").chmod(0o644)
+        with zipfile.ZipFile(mirror / "MUTAG.zip", "a") as archive:
+            archive.writestr("../evil.txt", "evil")
+    else:
+        (mirror / "MUTAG.zip").write_text("not a zip")
+    status, _, error = run("prepare", "MUTAG", "--mirror", str(mirror))
+    assert status == 2
+    assert "MUTAG.zip" in error
+    left = [f.name for f in (tmp_path / "root").iterdir() if f.suffix != ".lock"]
+    assert left == []
+    assert not (tmp_path / "evil.txt").exists()

@@ -1,0 +1,48 @@
+import json
+from dataclasses import asdict
+
+import numpy as np
+import pytest
+
+from fullrank.data import DataError, Features, Graph, GraphDataset, PackedGraphs, Target
+from fullrank.data.dataset import Description, described
+
+
+def make(task="regression", y=((1.0, 2.0),) * 12, **changes) -> GraphDataset:
+    graphs = [Graph(1, np.zeros((2, 0), int), {"graph.y": np.array(v)}) for v in y]
+    about = {
+        "name": "small",
+        "task": task,
+        "targets": (Target("a", "eV"), Target("b")),
+        "node_features": Features("categorical", ("kind",), (7,)),
+        "edge_features": Features(),
+        "metric": "mae",
+    }
+    return GraphDataset(graphs=PackedGraphs.from_graphs(graphs), **(about | changes))
+
+
+def test_description_survives_json():
+    dataset = make(vocabulary=("get", "set"), notes={"left out": [3]})
+    about = {f: getattr(dataset, f) for f in Description.__dataclass_fields__}
+    text = json.dumps(asdict(Description(**about)))
+    assert described(json.loads(text)) == about
+
+
+def test_selected_targets_reach_batches_labels_and_names():
+    chosen = make().select_targets(["b"])
+    assert chosen.targets == (Target("b"),)
+    assert chosen.labels.tolist() == [[2]] * 12
+    assert chosen.graphs.batch([0, 1]).y.tolist() == [[2], [2]]
+
+
+def test_splits():
+    dataset = make()
+    assert len(dataset.split(seed=3).train) == 9
+    with pytest.raises(DataError, match="small has no split 'given'"):
+        dataset.split("given")
+    with pytest.raises(DataError, match="stores no text 'smiles'"):
+        dataset.split("scaffold")
+    with pytest.raises(DataError, match="small is regression"):
+        dataset.folds()
+    classes = make("multiclass", y=[0, 1] * 10, targets=(Target("class"),))
+    assert [len(fold.test) for fold in classes.folds(5)] == [4] * 5
