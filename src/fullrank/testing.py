@@ -19,7 +19,7 @@ def random_graph(
     edge_dim: int | None = None,
     seed: int = 0,
 ) -> tuple[Tensor, ...]:
-    """Return ``(x, edge_index)`` or, with ``edge_dim``, ``(x, edge_index, edge_attr)``."""
+    """Return ``(x, edge_index)``, and ``edge_attr`` if there is an ``edge_dim``."""
     generator = torch.Generator().manual_seed(seed)
     x = torch.randn(num_nodes, channels, generator=generator)
     edge_index = torch.randint(num_nodes, (2, num_edges), generator=generator)
@@ -31,8 +31,10 @@ def random_graph(
 def permute_graph(
     permutation: Tensor, x: Tensor, edge_index: Tensor, *edge_arguments: Tensor
 ) -> tuple[Tensor, ...]:
-    """Renumber the nodes of a graph (old ``permutation[i]`` becomes new ``i``), and list
-    its edges in another order."""
+    """Renumber the nodes of a graph, and list its edges in another order.
+
+    The old node ``permutation[i]`` becomes the new node ``i``.
+    """
     position = permutation.argsort()
     order = torch.arange(edge_index.size(1)).flip(0)
     edges = position[edge_index][:, order]

@@ -270,12 +270,13 @@ class Stack(Coefficients):
 def attend(local: Neighborhoods, logits: Tensor, negative_slope: float) -> Tensor:
     """Normalise the logits of each neighbourhood to attention coefficients."""
     logits = F.leaky_relu(logits, negative_slope)
-    return softmax(logits, local.dst, num_nodes=len(local.x_dst))
+    return softmax(logits, local.dst, num_nodes=local.x_dst.size(0))
 
 
 def as_pair(in_channels: int | tuple[int, int]) -> tuple[int, int]:
     """Return ``(source, destination)`` widths."""
-    if isinstance(in_channels, int):
-        return in_channels, in_channels
-    src, dst = in_channels
+    both = isinstance(in_channels, int)
+    src, dst = (in_channels, in_channels) if both else in_channels
+    if any(width != -1 and width < 1 for width in (src, dst)):
+        raise ValueError(f"in_channels must be positive or -1, got {in_channels}")
     return src, dst

@@ -1,4 +1,4 @@
-"""Re-SUM taken apart: which neighbours each dimension of the output really sums over."""
+"""Re-SUM taken apart: which neighbours each dimension really sums over."""
 
 from dataclasses import dataclass
 

@@ -180,6 +180,11 @@ def _plain_needed(floats: list[Tensor]) -> bool:
     )
 
 
+def _is_batched(x: Tensor) -> bool:
+    functorch = torch._C._functorch
+    return functorch.is_batchedtensor(x) or functorch.is_legacy_batchedtensor(x)
+
+
 class _ByHand(torch.autograd.Function):
     """A function with a plain form, and a forward and backward pass by hand.
 
@@ -205,7 +210,7 @@ class _ByHand(torch.autograd.Function):
             kept if saved is None else saved
             for saved, kept in zip(ctx.saved_tensors, ctx.args, strict=True)
         ]
-        if not (torch.is_grad_enabled() or torch._C._are_functorch_transforms_active()):
+        if not (torch.is_grad_enabled() or _is_batched(grad)):
             return cls.backward_by_hand(ctx, grad.contiguous(), *args)
         wanted = [i for i, needed in enumerate(ctx.needs_input_grad) if needed]
         with torch.enable_grad():

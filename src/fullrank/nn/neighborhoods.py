@@ -66,7 +66,7 @@ class Neighborhoods:
         r"""Return :math:`|\mathcal{N}(v)|` for each destination:
         :math:`(|\mathcal{V}_t|)`."""
         ones = self.x_dst.new_ones(self.dst.numel())
-        return self.x_dst.new_zeros(len(self.x_dst)).index_add(0, self.dst, ones)
+        return self.x_dst.new_zeros(self.x_dst.size(0)).index_add(0, self.dst, ones)
 
 
 def as_edge_list(edge_index, flow: str) -> tuple[Tensor, Tensor, Tensor | None]:

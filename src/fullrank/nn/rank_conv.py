@@ -52,9 +52,7 @@ class RankConv(MessagePassing):
         **kwargs: Any,
     ) -> None:
         super().__init__(aggr=aggr, **kwargs)
-        d_src, d_dst = as_pair(in_channels)
-        if any(width != -1 and width < 1 for width in (d_src, d_dst)):
-            raise ValueError(f"in_channels must be positive or -1, got {in_channels}")
+        d_src, _ = as_pair(in_channels)
         if out_channels < 1:
             raise ValueError(f"out_channels must be at least 1, got {out_channels}")
         lazy = d_src == -1
@@ -63,7 +61,9 @@ class RankConv(MessagePassing):
         self.expansion = expansion
         self.re_sum = re_sum
         self.edge_dim = edge_dim
-        self.add_self_loops = add_self_loops
+        # Not `add_self_loops`: HeteroConv refuses layers with that attribute on
+        # bipartite edges, where ours add none.
+        self.own_terms = add_self_loops
         self.bipartite_self_loops = bipartite_self_loops
         self.coefficients = coefficients
         self.edge_lin: Linear | None = None
@@ -156,7 +156,7 @@ class RankConv(MessagePassing):
             (src, dst),
             self._edge_columns(edge_attr, src, x_src),
             None if self.edge_lin is None else self.edge_lin.weight,
-            own_terms=self.bipartite_self_loops if bipartite else self.add_self_loops,
+            own_terms=self.bipartite_self_loops if bipartite else self.own_terms,
             edge_color=edge_color,
             node_color=node_color,
         )
@@ -178,15 +178,15 @@ class RankConv(MessagePassing):
     def read_coefficients(self, local: Neighborhoods) -> Tensor:
         """Return the coefficients of all pairs, ``[E, s]``, checked."""
         m = self.coefficients(local)
-        expected = (local.src.size(0), self.coefficients.num_aggregators)
-        if m.shape != expected:
+        pairs, s = local.src.size(0), self.coefficients.num_aggregators
+        if m.dim() != 2 or m.size(0) != pairs or m.size(1) != s:
             raise ValueError(
-                f"{self.coefficients!r} must return a tensor of shape "
-                f"{list(expected)}, got {list(m.shape)}"
+                f"{self.coefficients!r} must return a tensor of shape [{pairs}, {s}], "
+                f"got {list(m.shape)}"
             )
         return m
 
-    def split_mlp(self) -> tuple[torch.nn.Module, list[torch.nn.Module]]:
+    def split_mlp(self) -> tuple[Any, list[Any]]:
         """Return the first module of the MLP and the others."""
         if isinstance(self.mlp, torch.nn.Sequential) and len(self.mlp):
             first, *rest = self.mlp
@@ -237,7 +237,7 @@ class RankConv(MessagePassing):
                 f"{self} needs the features of the destinations, got (x, None)"
             )
         for x, width in zip((x_src, x_dst), as_pair(self.in_channels), strict=True):
-            if x.dim() != 2 or width not in (-1, x.size(1)):
+            if x.dim() != 2 or (width != -1 and x.size(1) != width):
                 raise ValueError(
                     f"x must have shape [num_nodes, {width}], got {list(x.shape)}"
                 )

@@ -1,0 +1,134 @@
+import pytest
+import torch
+from torch_geometric.data import Batch, Data
+from torch_geometric.utils import scatter
+
+from fullrank.nn import (
+    OGB_ATOM_DIMS,
+    OGB_BOND_DIMS,
+    CategoryEncoder,
+    GraphNet,
+    conv_names,
+)
+from fullrank.testing import (
+    assert_same_on_isomorphic_graphs,
+    random_graph,
+    relative_difference,
+)
+
+
+def batch_of(*sizes, edge_dim=None):
+    graphs = []
+    for i, n in enumerate(sizes):
+        x, edge_index, *attr = random_graph(5, n, 3 * n, edge_dim, seed=i)
+        attr = {"edge_attr": attr[0]} if attr else {}
+        graphs.append(Data(x=x, edge_index=edge_index, **attr))
+    return Batch.from_data_list(graphs)
+
+
+@pytest.mark.parametrize("conv", conv_names())
+def test_a_batch_is_its_graphs(conv):
+    torch.manual_seed(0)
+    arguments = {"deg": [1, 2, 3]} if conv == "pna" else {}
+    net = GraphNet(5, 8, 2, 2, conv=conv, conv_args=arguments, edge_dim=3).eval()
+    batch = batch_of(4, 6, 1, edge_dim=3)
+    out = net(batch)
+    assert out.shape == (3, 2)
+    for i in range(3):
+        alone = net(batch.get_example(i))
+        assert relative_difference(out[i], alone[0]) <= 1e-4
+
+
+@pytest.mark.parametrize("conv", ["expc", "combc", "gin0", "gat"])
+def test_same_on_isomorphic_graphs(conv):
+    net = GraphNet(5, 8, 2, 3, conv=conv, edge_dim=3, batch_norm=True).eval()
+    assert_same_on_isomorphic_graphs(net, *random_graph(5, edge_dim=3), tolerance=1e-4)
+
+
+@pytest.mark.parametrize("readout", ["sum", "mean", "max"])
+@pytest.mark.parametrize("jumping", [True, False])
+def test_jumping_knowledge_and_readout(readout, jumping):
+    net = GraphNet(5, 8, 2, 3, readout=readout, jumping_knowledge=jumping).double()
+    batch = batch_of(4, 6)
+    h, layers = net.encoder(batch.x.double()), []
+    for conv in net.convs:
+        h = conv(h, batch.edge_index).relu()
+        layers.append(h)
+    # Read out layer by layer and concatenate, as the paper does on QM9.
+    layers = layers if jumping else layers[-1:]
+    read = [scatter(h, batch.batch, reduce=readout) for h in layers]
+    truth = net.head(torch.cat(read, dim=1))
+    batch.x = batch.x.double()
+    assert relative_difference(net(batch), truth) <= 1e-12
+
+
+@pytest.mark.parametrize(
+    ("head", "layers"),
+    [
+        ("qm9", ["Linear", "ELU", "Linear", "ELU", "Linear"]),
+        ("tu", ["Linear", "ReLU", "Dropout", "Linear"]),
+        ("ogb", ["Dropout", "Linear"]),
+    ],
+)
+def test_heads(head, layers):
+    net = GraphNet(5, 8, 2, 3, head=head, dropout=0.5)
+    assert [type(module).__name__ for module in net.head] == layers
+    assert net(batch_of(4, 6)).shape == (2, 2)
+
+
+def test_dropout_only_in_training():
+    net = GraphNet(5, 8, 2, 3, dropout=0.5, batch_norm=True)
+    batch = batch_of(4, 6)
+    assert not torch.equal(net(batch), net(batch))
+    net.eval()
+    assert torch.equal(net(batch), net(batch))
+
+
+def test_encoders_are_ogbs():
+    ogb = pytest.importorskip("ogb.utils.features")
+    assert list(OGB_ATOM_DIMS) == ogb.get_atom_feature_dims()
+    assert list(OGB_BOND_DIMS) == ogb.get_bond_feature_dims()
+    from ogb.graphproppred.mol_encoder import AtomEncoder
+
+    theirs, ours = AtomEncoder(8), CategoryEncoder(OGB_ATOM_DIMS, 8)
+    weights = [e.weight for e in theirs.atom_embedding_list]
+    ours.load_state_dict(
+        {f"embeddings.{i}.weight": weight for i, weight in enumerate(weights)}
+    )
+    x = torch.stack([torch.randint(n, (20,)) for n in OGB_ATOM_DIMS], dim=1)
+    assert torch.allclose(ours(x), theirs(x), atol=1e-6)
+
+
+def test_categories_in_and_out():
+    net = GraphNet(OGB_ATOM_DIMS, 8, 2, 2, edge_dim=OGB_BOND_DIMS)
+    edge_index = random_graph(1)[1]
+    x = torch.zeros(8, 9, dtype=torch.long)
+    edge_attr = torch.zeros(20, 3, dtype=torch.long)
+    out = net(x, edge_index, edge_attr)
+    edge_attr[:, 0] = 3
+    assert not torch.allclose(out, net(x, edge_index, edge_attr))
+
+
+def test_errors():
+    with pytest.raises(ValueError, match="num_layers must be at least 1, got 0"):
+        GraphNet(5, 8, 2, 0)
+    with pytest.raises(ValueError, match=r"dropout must be in \[0, 1\), got 1"):
+        GraphNet(5, 8, 2, 1, dropout=1)
+    with pytest.raises(ValueError, match="no readout 'median'.*sum, mean, max"):
+        GraphNet(5, 8, 2, 1, readout="median")
+    with pytest.raises(ValueError, match="no head 'big'.*qm9, tu, ogb"):
+        GraphNet(5, 8, 2, 1, head="big")
+    with pytest.raises(ValueError, match="'expcc'; did you mean 'expc'"):
+        GraphNet(5, 8, 2, 1, conv="expcc")
+    with pytest.raises(ValueError, match="edge_attr is missing.*edge_dim=3"):
+        GraphNet(5, 8, 2, 1, edge_dim=3)(*random_graph(5))
+    with pytest.raises(ValueError, match=r"9 columns of categories.*\[8, 5\]"):
+        GraphNet(OGB_ATOM_DIMS, 8, 2, 1)(torch.zeros(8, 5).long(), random_graph(5)[1])
+
+
+def test_reset_parameters():
+    net = GraphNet(5, 8, 2, 2, edge_dim=3)
+    before = [p.clone() for p in net.parameters()]
+    net.reset_parameters()
+    for old, new in zip(before, net.parameters(), strict=True):
+        assert not torch.equal(old, new)
