@@ -346,8 +346,8 @@ class TestErrors:
             cls(5, 0)
         with pytest.raises(ValueError, match=r"\(x, None\)"):
             cls(5, 4)((torch.randn(9, 5), None), graph()[1])
+        conv = cls((5, 3), 4, bipartite_self_loops=True)
         with pytest.raises(ValueError, match="one width on both sides, got 5 and 3"):
-            conv = cls((5, 3), 4, bipartite_self_loops=True)
             conv((torch.randn(9, 5), torch.randn(9, 3)), graph()[1])
 
     def test_edge_features(self, cls):

@@ -21,10 +21,10 @@ VERBS = {
 class _Verbs(typer.core.TyperGroup):
     """A command group that imports a verb when it is needed."""
 
-    def list_commands(self, ctx: typer.Context) -> list[str]:
+    def list_commands(self, ctx) -> list[str]:
         return list(VERBS)
 
-    def get_command(self, ctx: typer.Context, cmd_name: str):
+    def get_command(self, ctx, cmd_name: str):
         if cmd_name not in VERBS:
             nearest = difflib.get_close_matches(cmd_name, VERBS, n=1)
             hint = f"; did you mean {nearest[0]!r}?" if nearest else ""
@@ -35,7 +35,7 @@ class _Verbs(typer.core.TyperGroup):
         command.help = VERBS[cmd_name]
         return command
 
-    def format_commands(self, ctx: typer.Context, formatter) -> None:
+    def format_commands(self, ctx, formatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl(list(VERBS.items()))
 

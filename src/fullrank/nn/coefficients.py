@@ -5,6 +5,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 from torch_geometric.nn.dense.linear import Linear
+from torch_geometric.nn.inits import reset
 from torch_geometric.utils import softmax
 
 from fullrank.nn.neighborhoods import Neighborhoods, materialize
@@ -34,7 +35,7 @@ class Coefficients(torch.nn.Module):
     def reset_parameters(self) -> None:
         """Reset all learnable parameters of the module."""
         for child in self.children():
-            child.reset_parameters()
+            reset(child)
 
     def forward(self, local: Neighborhoods) -> Tensor:
         """Return the coefficients of all pairs."""
@@ -256,10 +257,6 @@ class Stack(Coefficients):
         super().__init__(sum(part.num_aggregators for part in parts))
         self.parts = torch.nn.ModuleList(parts)
 
-    def reset_parameters(self) -> None:
-        for part in self.parts:
-            part.reset_parameters()
-
     def forward(self, local: Neighborhoods) -> Tensor:
         return torch.cat([part(local) for part in self.parts], dim=1)
 
@@ -275,8 +272,10 @@ def attend(local: Neighborhoods, logits: Tensor, negative_slope: float) -> Tenso
 
 def as_pair(in_channels: int | tuple[int, int]) -> tuple[int, int]:
     """Return ``(source, destination)`` widths."""
-    both = isinstance(in_channels, int)
-    src, dst = (in_channels, in_channels) if both else in_channels
+    if isinstance(in_channels, int):
+        src = dst = in_channels
+    else:
+        src, dst = in_channels
     if any(width != -1 and width < 1 for width in (src, dst)):
         raise ValueError(f"in_channels must be positive or -1, got {in_channels}")
     return src, dst

@@ -94,15 +94,17 @@ class CombConv(RankConv):
             return out if self.re_sum else self.mlp(out)
         lin = self.coefficients.lin
         weight_dst, weight_src = self.coefficients.split(local)
-        edges = (None, None)
-        if local.edge_attr is not None:
-            edges = ((weight_src @ local.edge_weight).t(), local.edge_weight.t())
+        a_edge = x_edge = None
+        if local.edge_weight is not None:
+            x_edge = local.edge_weight.t()
+            a_edge = x_edge @ weight_src.t()
         out = combine_mlp_sum(
             torch.addmm(lin.bias, local.x_dst, weight_dst.t()),
             local.x_src @ weight_src.t(),
             local.x_src,
             local.edge_attr,
-            *edges,
+            a_edge,
+            x_edge,
             weights,
             local.src,
             local.dst,

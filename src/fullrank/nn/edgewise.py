@@ -7,6 +7,7 @@ two compute the same sums; which one runs is not the caller's concern.
 """
 
 from collections.abc import Iterator
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -239,11 +240,11 @@ class _Order:
         self.ptr = torch.searchsorted(self.index, torch.arange(size + 1))
         self.size = size
 
-    def sort(self, x: Tensor | None) -> Tensor | None:
+    def sort(self, x: Tensor | None) -> Any:
         """Bring something with a row for each edge into this order."""
         return None if x is None else take_rows(x.detach(), self.permutation)
 
-    def unsort(self, x: Tensor | None) -> Tensor | None:
+    def unsort(self, x: Tensor | None) -> Any:
         """Bring it back into the order it came in."""
         return (
             None
@@ -314,11 +315,11 @@ def _outer(m: Tensor, edge_attr: Tensor) -> Tensor:
     return (m[:, :, None] * edge_attr[:, None, :]).flatten(1)  # [E, group * q]
 
 
-def _block(x: Tensor | None, edges: slice) -> Tensor | None:
+def _block(x: Tensor | None, edges: slice) -> Any:
     return None if x is None else x[edges]
 
 
-def _zeros_like(*tensors: Tensor | None) -> list[Tensor | None]:
+def _zeros_like(*tensors: Tensor | None) -> list[Any]:
     return [None if x is None else torch.zeros_like(x) for x in tensors]
 
 

@@ -145,6 +145,7 @@ class ExpandingConv(RankConv):
 
     def _project_edges(self, local: Neighborhoods, weight: Tensor) -> Tensor:
         """Fold the edge encoder into the first linear map: ``[s, q, h]``."""
+        assert local.edge_weight is not None
         split = weight.view(weight.size(0), self.num_aggregators, -1)  # [h, s, d]
         return (split @ local.edge_weight).permute(1, 2, 0).contiguous()
 
@@ -154,7 +155,7 @@ class ExpandingConv(RankConv):
             return self.aggregate_pairs(self.expand(local, m), local)
         size = local.x_dst.size(0)
         out = spread(local.x_src, m, local.src, local.dst, size)  # [N, s, d]
-        if local.edge_attr is not None:
+        if local.edge_attr is not None and local.edge_weight is not None:
             pairs = torch.arange(local.src.size(0), device=local.src.device)
             edges = spread(local.edge_attr, m, pairs, local.dst, size)  # [N, s, q]
             out = out + edges @ local.edge_weight.t()

@@ -9,6 +9,7 @@ from torch import Tensor
 from torch_geometric.data.data import BaseData
 from torch_geometric.nn import BatchNorm
 from torch_geometric.nn.aggr import Aggregation
+from torch_geometric.nn.inits import reset
 from torch_geometric.nn.resolver import aggregation_resolver
 
 from fullrank.nn.neighborhoods import edge_columns
@@ -36,8 +37,9 @@ class CategoryEncoder(torch.nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        for embedding in self.embeddings:
-            torch.nn.init.xavier_uniform_(embedding.weight)
+        """Draw the embeddings anew, as OGB does."""
+        for weight in self.embeddings.parameters():
+            torch.nn.init.xavier_uniform_(weight)
 
     def forward(self, x: Tensor) -> Tensor:
         if x.dim() == 1:
@@ -136,9 +138,8 @@ class GraphNet(torch.nn.Module):
 
     def reset_parameters(self) -> None:
         """Reset all learnable parameters of the network."""
-        for module in self.modules():
-            if module is not self and hasattr(module, "reset_parameters"):
-                module.reset_parameters()
+        for child in self.children():
+            reset(child)
 
     def forward(
         self,
@@ -167,6 +168,8 @@ class GraphNet(torch.nn.Module):
         """
         if isinstance(x, BaseData):
             return self.head(self.embed(**_inputs_of(x, self.edge_dim)))
+        if edge_index is None:
+            raise ValueError("edge_index is missing: give x and edge_index, or a Data")
         return self.head(
             self.embed(
                 x, edge_index, edge_attr, batch, batch_size, edge_color, node_color

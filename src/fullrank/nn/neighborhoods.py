@@ -46,7 +46,7 @@ class Neighborhoods:
         r"""Return :math:`\mathbf{W}(\mathbf{h}_u + \mathbf{W}_e\mathbf{e}_{uv})` for
         each pair, multiplied once per node: :math:`(E, \cdot)`."""
         out = take_rows(self.x_src @ weight.t(), self.src)
-        if self.edge_attr is not None:
+        if self.edge_attr is not None and self.edge_weight is not None:
             out = out + self.edge_attr @ (weight @ self.edge_weight).t()
         return out
 
@@ -58,7 +58,7 @@ class Neighborhoods:
         r"""Return :math:`\mathbf{h}_u + \mathbf{W}_e\mathbf{e}_{uv}` for each pair:
         :math:`(E, d_s)`."""
         out = take_rows(self.x_src, self.src)
-        if self.edge_attr is not None:
+        if self.edge_attr is not None and self.edge_weight is not None:
             out = out + self.edge_attr @ self.edge_weight.t()
         return out
 
@@ -123,14 +123,15 @@ class _Edges(NamedTuple):
     color: Tensor | None
 
     def keep(self, mask: Tensor) -> "_Edges":
-        return _Edges(*(None if part is None else part[mask] for part in self))
+        attr, color = (None if x is None else x[mask] for x in (self.attr, self.color))
+        return _Edges(self.src[mask], self.dst[mask], attr, color)
 
     def append(self, src: Tensor, dst: Tensor, color: Tensor | None) -> "_Edges":
         attr = None
         if self.attr is not None:
             zeros = self.attr.new_zeros(src.numel(), self.attr.size(1))
             attr = torch.cat([self.attr, zeros])
-        if self.color is not None:
+        if self.color is not None and color is not None:
             color = torch.cat([self.color, color])
         return _Edges(
             torch.cat([self.src, src]), torch.cat([self.dst, dst]), attr, color
@@ -165,8 +166,8 @@ def read_neighborhoods(
         if edge_color is None:
             given, missing = missing, given
         raise ValueError(f"{given} was given without {missing}; own terms need both")
+    x_src, x_dst = (x, x) if isinstance(x, Tensor) else x
     bipartite = not isinstance(x, Tensor)
-    x_src, x_dst = x if bipartite else (x, x)
     pairs = _Edges(*edges, edge_attr, edge_color)
     if own_terms and bipartite:
         own = torch.arange(x_dst.size(0), device=x_dst.device)

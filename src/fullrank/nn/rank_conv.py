@@ -8,6 +8,7 @@ from torch import Tensor
 from torch_geometric.nn.aggr import Aggregation, SumAggregation
 from torch_geometric.nn.conv import MessagePassing
 from torch_geometric.nn.dense.linear import Linear
+from torch_geometric.nn.inits import reset
 from torch_geometric.nn.resolver import activation_resolver
 from torch_geometric.typing import Adj
 
@@ -83,12 +84,8 @@ class RankConv(MessagePassing):
     def reset_parameters(self) -> None:
         """Reset all learnable parameters of the module."""
         super().reset_parameters()
-        self.coefficients.reset_parameters()
-        if self.edge_lin is not None:
-            self.edge_lin.reset_parameters()
-        for module in self.mlp.modules():
-            if hasattr(module, "reset_parameters"):
-                module.reset_parameters()
+        for module in (self.coefficients, self.edge_lin, self.mlp):
+            reset(module)
 
     def expand(self, local: Neighborhoods, m: Tensor) -> Tensor:
         """Return the coefficients applied to the features, for each pair."""
@@ -250,7 +247,7 @@ class RankConv(MessagePassing):
     def _edge_columns(
         self, edge_attr: Tensor | None, src: Tensor, x_src: Tensor
     ) -> Tensor | None:
-        if self.edge_lin is None:
+        if self.edge_lin is None or self.edge_dim is None:
             if edge_attr is not None:
                 raise ValueError(
                     f"got edge_attr of shape {list(edge_attr.shape)}, but the layer "
