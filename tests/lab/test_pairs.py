@@ -1,11 +1,11 @@
 import networkx as nx
 import pytest
 import torch
-from shared_data import shared_data
 from torch_geometric.data import Batch, Data
 from torch_geometric.utils import to_networkx
 
 from fullrank.lab import PairSuite, load_suite, relabel
+from shared_data import shared_data
 
 
 def isomorphic(one, other):

@@ -36,7 +36,7 @@ from fullrank.lab.collide import Collision, collide
 from fullrank.lab.distance import multiset_distance
 from fullrank.lab.equivariance import Equivariance, is_equivariant
 from fullrank.lab.examine import Finding, examine
-from fullrank.lab.layers import as_aggregator, coefficient_aggregator
+from fullrank.lab.layer_aggregator import as_aggregator, coefficient_aggregator
 from fullrank.lab.neighborhood import Neighborhood, neighborhood_of
 from fullrank.lab.pairs import SUITES, PairSuite, load_suite, relabel
 from fullrank.lab.probe import LayerProfile, profile

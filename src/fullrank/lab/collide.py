@@ -9,9 +9,10 @@ from torch.autograd.functional import jacobian
 
 from fullrank.lab.coefficient_rank import null_space
 from fullrank.lab.distance import multiset_distance, nearest_reordering
-from fullrank.lab.hooks import aggregates, frozen_copy
+from fullrank.lab.hooks import aggregates
 from fullrank.lab.jacobian import run_on
 from fullrank.lab.neighborhood import Neighborhood
+from fullrank.lab.precision import frozen_copy
 from fullrank.nn.rank_conv import RankConv
 
 TOLERANCE = 1e-9

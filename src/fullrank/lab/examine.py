@@ -10,11 +10,13 @@ from fullrank.lab.calls import Call, record_calls
 from fullrank.lab.coefficient_rank import numerical_rank
 from fullrank.lab.collide import Collision, collide
 from fullrank.lab.neighborhood import Neighborhood, neighborhood_of
+from fullrank.lab.precision import double, frozen_copy
 from fullrank.lab.probe import LayerProfile, profile_call
 
 PREFERRED_SIZE = 4
 CANDIDATES = 50
 STARTS = 6
+RTOL = 1e-9
 
 
 @dataclass(frozen=True)
@@ -35,16 +37,19 @@ class Finding:
 def examine(model: torch.nn.Module, batch: Data, seed: int = 0) -> list[Finding]:
     """Profile every convolution of a model and collide it on a real neighbourhood.
 
+    The model runs as a copy in float64, so that small singular values count.
+
     Args:
         model: A model called with the batch, or a layer.
         batch: A PyG graph or batch.
         seed: Seeds the search for collisions.
     """
-    return [_examine(call.double(), seed) for call in record_calls(model, batch)]
+    calls = record_calls(frozen_copy(model), double(batch))
+    return [_examine(call, seed) for call in calls]
 
 
 def _examine(call: Call, seed: int) -> Finding:
-    profile = profile_call(call)
+    profile = profile_call(call, rtol=RTOL)
     local = _pick_neighborhood(call)
     colored = any(value is not None for value in call.extra.values())
     if local is None or colored:
@@ -70,4 +75,4 @@ def _pick_neighborhood(call: Call) -> Neighborhood | None:
     found = [
         neighborhood_of(node, call.x, call.edge_index, call.edge_attr) for node in nodes
     ]
-    return max(found, key=lambda local: int(numerical_rank(local.x[1:], 1e-5)))
+    return max(found, key=lambda local: int(numerical_rank(local.x[1:], RTOL)))

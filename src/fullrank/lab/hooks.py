@@ -2,16 +2,10 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from copy import deepcopy
 
 import torch
 from torch import Tensor
 from torch_geometric.nn import MessagePassing
-
-
-def frozen_copy(layer: torch.nn.Module) -> torch.nn.Module:
-    """A copy on the CPU, in float64 and evaluation mode, whose parameters are fixed."""
-    return deepcopy(layer).cpu().double().eval().requires_grad_(False)
 
 
 @contextmanager

@@ -15,9 +15,9 @@ from torch_geometric.utils import cumsum, degree
 
 from fullrank.lab.calls import Call, record_calls
 from fullrank.lab.coefficient_rank import ranks
-from fullrank.lab.hooks import frozen_copy
 from fullrank.lab.jacobian import has_fixed_weights, neighbor_slopes
 from fullrank.lab.neighborhood import neighborhood_of
+from fullrank.lab.precision import frozen_copy
 from fullrank.nn import CombConv
 from fullrank.nn.rank_conv import RankConv
 

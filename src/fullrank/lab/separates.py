@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Batch, Data
 
-from fullrank.lab.hooks import frozen_copy
 from fullrank.lab.pairs import PairSuite, relabel
+from fullrank.lab.precision import double, frozen_copy
 
 SPREAD_FACTOR = 100.0
 SMALLEST_RELATIVE_GAP = 1e-9
@@ -107,14 +107,8 @@ def _batches(graphs: list[Data]) -> Iterator[Batch]:
     nodes = 0
     for graph in graphs:
         if chunk and nodes + graph.num_nodes > NODES_AT_ONCE:
-            yield _double(Batch.from_data_list(chunk))
+            yield double(Batch.from_data_list(chunk))
             chunk, nodes = [], 0
         chunk.append(graph)
         nodes += graph.num_nodes
-    yield _double(Batch.from_data_list(chunk))
-
-
-def _double(batch: Batch) -> Batch:
-    return batch.apply(
-        lambda value: value.double() if value.is_floating_point() else value
-    )
+    yield double(Batch.from_data_list(chunk))

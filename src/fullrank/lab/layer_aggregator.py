@@ -21,8 +21,8 @@ from fullrank.lab.aggregators import (
     Multiset,
     Product,
 )
-from fullrank.lab.hooks import frozen_copy
 from fullrank.lab.neighborhood import Neighborhood
+from fullrank.lab.precision import frozen_copy
 from fullrank.nn import (
     Coefficients,
     ExpandingConv,
@@ -110,7 +110,7 @@ def _affine(layer: GCNConv, aggregated: Tensor) -> Tensor:
 
 def _sums_before_its_mlp(layer: ExpandingConv) -> bool:
     sums = isinstance(layer.aggr_module, SumAggregation)
-    return sums and layer.add_self_loops and not layer.re_sum
+    return sums and layer.own_terms and not layer.re_sum
 
 
 def _center_output(layer: torch.nn.Module, local: Neighborhood) -> Tensor:

@@ -1,0 +1,136 @@
+"""``fullrank inspect``: what the layers of a model cannot tell apart."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from fullrank.data import GraphDataset
+    from fullrank.nn import GraphNet
+
+app = typer.Typer(add_completion=False)
+
+
+@app.command()
+def inspect(
+    run: Path = typer.Argument(None, help="The run folder of a trained model."),
+    conv: list[str] = typer.Option(
+        [],
+        "--conv",
+        help="An untrained network of this layer, such as gcn, or expc:8 for 8 "
+        "aggregators; may be repeated.",
+    ),
+    data: str = typer.Option(None, "--data", help="With --conv: a data set."),
+    out: Path = typer.Option(Path("inspect.html"), "--out", help="The page to write."),
+    graphs: int = typer.Option(64, "--graphs", min=1, help="How many to look at."),
+    hidden: int = typer.Option(16, "--hidden", min=1, help="With --conv: width."),
+    layers: int = typer.Option(3, "--layers", min=1, help="With --conv: depth."),
+    seed: int = typer.Option(0, "--seed", help="Of untrained weights and searches."),
+    root: Path = typer.Option(None, "--root", help="Where prepared data sets are."),
+    mirror: str = typer.Option(None, "--mirror", help="TU: where to fetch from."),
+    folder: Path = typer.Option(None, "--folder", help="OGB: where raw files are."),
+) -> None:
+    """Show which neighbourhoods layers confuse, and how much rank they keep."""
+    if (run is None) == (not conv):
+        raise ValueError("inspect needs a run folder, or --conv with --data; not both")
+    given = {"name": data, "root": root, "mirror": mirror, "folder": folder}
+    options = {key: value for key, value in given.items() if value is not None}
+    if run is not None:
+        models, dataset = _trained(run, options)
+        source = f"the run {run.name}"
+    else:
+        if data is None:
+            raise ValueError("--conv needs a data set: add --data, such as MUTAG")
+        models, dataset = _untrained(conv, options, hidden, layers, seed)
+        source = f"untrained, width {hidden}, seed {seed}"
+    _report(models, dataset, source, graphs, seed, out)
+
+
+def _report(
+    models: Mapping[str, "GraphNet"],
+    dataset: "GraphDataset",
+    source: str,
+    graphs: int,
+    seed: int,
+    out: Path,
+) -> None:
+    """Examine the models, print the table and write the page."""
+    from rich.console import Console
+    from rich.table import Table
+
+    from fullrank.lab import examine
+    from fullrank.report.lab_page import glance, lab_page
+    from fullrank.report.page import software
+
+    batch = next(iter(dataset.loader(batch_size=graphs)))
+    findings = {name: examine(model, batch, seed) for name, model in models.items()}
+    columns, rows = glance(findings)
+    table = Table(*columns)
+    for row in rows:
+        table.add_row(*row)
+    console = Console(highlight=False)
+    console.print(table)
+    lead = (
+        f"{', '.join(models)} ({source}), looked at on {batch.num_graphs} graphs of "
+        f"{dataset.name} with {batch.num_nodes:,} nodes and {batch.num_edges:,} edges."
+    )
+    provenance = {
+        "models": f"{', '.join(models)}, {source}",
+        "data": f"{dataset.name}, the first {batch.num_graphs} graphs",
+        **software(),
+    }
+    title = "What these layers cannot tell apart"
+    out.parent.mkdir(parents=True, exist_ok=True)
+    out.write_text(lab_page(title, lead, findings, provenance), encoding="utf-8")
+    console.print(f"The pictures are in {out}")
+
+
+def _trained(
+    run: Path, options: dict[str, Any]
+) -> tuple[dict[str, "GraphNet"], "GraphDataset"]:
+    """The network of a run, and the data set it was trained on."""
+    from fullrank.train.saved import load_task
+    from fullrank.train.sources import load_dataset
+
+    config, task = load_task(run)
+    dataset = load_dataset(config.changed(data=options).data)
+    return {config.model.conv: task.network.cpu()}, dataset
+
+
+def _untrained(
+    convs: list[str], options: dict[str, Any], hidden: int, layers: int, seed: int
+) -> tuple[dict[str, "GraphNet"], "GraphDataset"]:
+    """A network of each layer, all from the same seed, for one data set."""
+    import numpy as np
+    import torch
+
+    from fullrank.data import Split
+    from fullrank.train import parse
+    from fullrank.train.blueprint import draw_blueprint
+    from fullrank.train.sources import load_dataset
+
+    sizes = {"hidden": hidden, "layers": layers}
+    configs = {
+        conv: parse({"data": options, "model": {**_layer(conv), **sizes}})
+        for conv in convs
+    }
+    dataset = load_dataset(next(iter(configs.values())).data)
+    nothing = np.empty(0, dtype=np.int64)
+    everything = Split(np.arange(len(dataset)), nothing, nothing, {"kind": "all"})
+    models = {}
+    for conv, config in configs.items():
+        torch.manual_seed(seed)
+        models[conv] = draw_blueprint(config, dataset, everything).build().eval()
+    return models, dataset
+
+
+def _layer(text: str) -> dict[str, Any]:
+    """``expc:8`` as a layer and its number of aggregators or heads."""
+    name, colon, count = text.partition(":")
+    if not colon:
+        return {"conv": name}
+    if not count.isdigit():
+        raise ValueError(f"--conv takes a number after the colon, got {text!r}")
+    return {"conv": name, "s": int(count)}

@@ -1,0 +1,18 @@
+"""Models and graphs in float64, where equality can be told from rounding."""
+
+from copy import deepcopy
+
+import torch
+from torch_geometric.data import Data
+
+
+def frozen_copy(layer: torch.nn.Module) -> torch.nn.Module:
+    """A copy on the CPU, in float64 and evaluation mode, whose parameters are fixed."""
+    return deepcopy(layer).cpu().double().eval().requires_grad_(False)
+
+
+def double(data: Data) -> Data:
+    """A graph or batch with all floating-point values in float64."""
+    return data.clone().apply(
+        lambda value: value.double() if value.is_floating_point() else value
+    )

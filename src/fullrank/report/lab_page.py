@@ -1,0 +1,271 @@
+"""The lab's page: what layers confuse, how much rank they keep, over whom they sum."""
+
+from collections.abc import Mapping, Sequence
+from itertools import cycle
+from typing import TYPE_CHECKING
+
+from fullrank.report.page import (
+    PALETTE,
+    Block,
+    Figure,
+    Heading,
+    Section,
+    Table,
+    Text,
+    render_page,
+)
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
+
+    from fullrank.lab import Collision, Finding, LayerProfile
+
+COUNTING = (
+    "A layer that senses fewer numbers than its neighbours have free features must "
+    "confuse some of them: that is counting, and it holds for ExpandingConv and "
+    "CombConv as for all others. The difference shows before the output is made: a "
+    "sum, a mean or one attention head gives way at once, while the aggregate of an "
+    "ExpandingConv with at least as many aggregators as neighbours resists the search."
+)
+RANK = (
+    "M holds the coefficients of a neighbourhood, H its features, R = M H what is left "
+    "after aggregation. Kept is rank R / rank H; 1 means that nothing was lost. "
+    "Here neighbourhoods count the node itself."
+)
+JACOBIAN = (
+    "Layers whose coefficients cannot be read are probed by the Jacobian of their "
+    "output over the neighbours, without the node itself. With attention held fixed, "
+    "its rank says how many weightings of the neighbours the layer uses."
+)
+MOVING = (
+    "Here the weights of the neighbours move with the features and cannot be held, so "
+    "the rank is that of the whole derivative: another quantity, not to be compared "
+    "with the ones above."
+)
+SAMPLING = (
+    "With Re-SUM each dimension sums only over neighbours whose message survives the "
+    "last ReLU. Each box shows, over the dimensions of one layer, the fraction of "
+    "neighbours that are really summed."
+)
+
+Findings = Mapping[str, Sequence["Finding"]]
+
+
+def lab_page(
+    title: str, lead: str, findings: Findings, provenance: Mapping[str, str]
+) -> str:
+    """The page about some models.
+
+    Args:
+        title: Of the page.
+        lead: What was looked at.
+        findings: Per model what :func:`fullrank.lab.examine` found in each layer.
+        provenance: Where the numbers come from.
+    """
+    sections = [
+        Section("At a glance", [Table(*glance(findings))]),
+        Section("How much rank is kept", _rank_blocks(findings)),
+    ]
+    if sampled := _sampling_figure(findings):
+        summed = Section("Who is really summed", [Text(SAMPLING), Figure(sampled)])
+        sections.append(summed)
+    collisions: list[Block] = [Text(COUNTING)]
+    for model, layers in findings.items():
+        for finding in layers:
+            collisions += _collision_blocks(model, finding)
+    sections.append(Section("Two neighbourhoods, one output", collisions))
+    return render_page(title, lead, sections, provenance)
+
+
+def glance(findings: Findings) -> tuple[list[str], list[list[str]]]:
+    """Columns and rows of the table that tells most at once."""
+    columns = [
+        "model",
+        "layer",
+        "rank M",
+        "rank H",
+        "rank R",
+        "kept",
+        "rank J",
+        "rank J (moving)",
+        "sampling",
+        "outputs collide",
+        "aggregates collide",
+    ]
+    quantities = [*columns[2:8], "sampling"]
+    rows = [
+        [
+            model,
+            finding.profile.name,
+            *(_mean(finding.profile, quantity) for quantity in quantities),
+            _caught(finding.output),
+            _caught(finding.aggregate),
+        ]
+        for model, layers in findings.items()
+        for finding in layers
+    ]
+    return columns, rows
+
+
+def _mean(profile: "LayerProfile", quantity: str) -> str:
+    if quantity not in profile.quantities():
+        return ""
+    return f"{profile.mean(quantity):.2f}"
+
+
+def _caught(collision: "Collision | None") -> str:
+    if collision is None:
+        return ""
+    word = "yes" if collision.found else "no"
+    return f"{word}, gap {collision.gap:.0e}"
+
+
+def _rank_blocks(findings: Findings) -> list[Block]:
+    blocks: list[Block] = []
+    for quantity, text, label in [
+        ("kept", RANK, "rank kept"),
+        ("rank J", JACOBIAN, "rank of the Jacobian"),
+        ("rank J (moving)", MOVING, "rank of the moving Jacobian"),
+    ]:
+        figure = _by_degree_figure(findings, quantity, label)
+        if figure is not None:
+            blocks += [Text(text), Figure(figure)]
+    return blocks
+
+
+def _by_degree_figure(
+    findings: Findings, quantity: str, label: str
+) -> "go.Figure | None":
+    """Mean over the nodes of each size, one panel per layer, one line per model."""
+    from plotly.subplots import make_subplots
+
+    shown = {
+        model: [f.profile for f in layers if quantity in f.profile.quantities()]
+        for model, layers in findings.items()
+    }
+    depth = max((len(profiles) for profiles in shown.values()), default=0)
+    if not depth:
+        return None
+    titles = [f"layer {index + 1}" for index in range(depth)]
+    figure = make_subplots(1, depth, shared_yaxes=True, subplot_titles=titles)
+    for (model, profiles), color in zip(shown.items(), cycle(PALETTE), strict=False):
+        for index, profile in enumerate(profiles):
+            by_degree = profile.by_degree(quantity)
+            figure.add_scatter(
+                x=list(by_degree),
+                y=list(by_degree.values()),
+                name=model,
+                legendgroup=model,
+                showlegend=index == 0,
+                mode="lines+markers",
+                line={"color": color},
+                row=1,
+                col=index + 1,
+            )
+    figure.update_xaxes(title="neighbours")
+    figure.update_yaxes(rangemode="tozero")
+    figure.update_yaxes(title=label, col=1)
+    return figure.update_layout(height=360, margin={"t": 40, "b": 50, "l": 60, "r": 10})
+
+
+def _sampling_figure(findings: Findings) -> "go.Figure | None":
+    import plotly.graph_objects as go
+
+    figure = go.Figure()
+    for (model, layers), color in zip(findings.items(), cycle(PALETTE), strict=False):
+        for finding in layers:
+            if finding.profile.sampling is not None:
+                figure.add_box(
+                    y=finding.profile.sampling.mean(dim=0).tolist(),
+                    name=f"{model} {finding.profile.name}",
+                    marker={"color": color},
+                    boxpoints="all",
+                    jitter=0.4,
+                    showlegend=False,
+                )
+    if not figure.data:
+        return None
+    figure.update_yaxes(title="fraction of neighbours summed", range=[-0.03, 1.03])
+    return figure.update_layout(height=360, margin={"t": 10, "b": 60, "l": 60, "r": 10})
+
+
+def _collision_blocks(model: str, finding: "Finding") -> list[Block]:
+    output, aggregate = finding.output, finding.aggregate
+    if output is None or aggregate is None:
+        return []
+    size = len(output.first)
+    if output.found:
+        said = (
+            f"Two neighbourhoods of {size}, at least {output.distance:.2g} from every "
+            f"reordering of each other; the outputs are {output.gap:.1e} apart."
+        )
+    else:
+        said = (
+            f"No second neighbourhood of {size} found in {output.starts} starts: the "
+            f"outputs stayed {output.gap:.1e} apart."
+        )
+    counts = (
+        f"{output.free} free features, of which the output senses {output.sensed} and "
+        f"the aggregate {aggregate.sensed}."
+    )
+    also = (
+        "The aggregate collides too."
+        if aggregate.found
+        else f"The aggregate resists: gap {aggregate.gap:.1e} at best."
+    )
+    heading = Heading(f"{model}, {finding.profile.name} ({finding.profile.kind})")
+    return [heading, Text(f"{said} {counts} {also}"), Figure(collision_figure(output))]
+
+
+def collision_figure(collision: "Collision") -> "go.Figure":
+    """Both neighbourhoods row by row, and both outputs."""
+    from plotly.subplots import make_subplots
+
+    names = ["centre", *(f"neighbour {i}" for i in range(1, len(collision.first)))]
+    first, second = collision.first.x, collision.second.x
+    limit = float(max(first.abs().max(), second.abs().max()))
+    figure = make_subplots(
+        2,
+        2,
+        row_heights=[len(names), 2],
+        vertical_spacing=0.28,
+        horizontal_spacing=0.03,
+        shared_yaxes=True,
+        specs=[[{}, {}], [{"colspan": 2}, None]],
+        subplot_titles=["the first", "the second", "what the layer says of them"],
+    )
+    for column, x in enumerate((first, second), start=1):
+        figure.add_heatmap(
+            z=x.tolist(),
+            y=names,
+            zmin=-limit,
+            zmax=limit,
+            colorscale="RdBu",
+            showscale=column == 2,
+            colorbar={"title": "feature", "len": 0.6, "y": 0.75, "thickness": 12},
+            texttemplate="%{z:.2f}" if x.size(1) <= 6 else None,
+            hovertemplate="%{y}, feature %{x}: %{z:.6f}<extra></extra>",
+            row=1,
+            col=column,
+        )
+    for name, output, dash in zip(
+        ("the first", "the second"), collision.outputs, ("solid", "dot"), strict=True
+    ):
+        figure.add_scatter(
+            y=output.tolist(),
+            name=name,
+            mode="lines+markers",
+            line={"dash": dash, "color": PALETTE[0 if dash == "solid" else 1]},
+            marker={"size": 9 if dash == "solid" else 5},
+            hovertemplate="output %{x}: %{y:.12f}",
+            row=2,
+            col=1,
+        )
+    figure.update_yaxes(autorange="reversed", row=1)
+    figure.update_xaxes(title="feature", row=1)
+    figure.update_xaxes(title="output", row=2, col=1)
+    return figure.update_layout(
+        height=420,
+        margin={"t": 40, "b": 50, "l": 90, "r": 10},
+        legend={"orientation": "h", "y": -0.15},
+    )

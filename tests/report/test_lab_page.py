@@ -1,0 +1,76 @@
+import numpy as np
+import pytest
+import torch
+from torch_geometric.data import Batch, Data
+
+from browser import drawn, loaded_from_elsewhere, opened
+from fullrank.lab import examine
+from fullrank.nn import GraphNet
+from fullrank.report.lab_page import collision_figure, glance, lab_page
+
+
+@pytest.fixture(scope="module")
+def findings():
+    torch.manual_seed(0)
+    graphs = []
+    for _ in range(6):
+        edges = torch.randint(0, 8, (2, 14))
+        edges = torch.cat([edges, edges.flip(0)], dim=1).unique(dim=1)
+        graphs.append(Data(x=torch.randn(8, 3), edge_index=edges))
+    batch = Batch.from_data_list(graphs)
+    return {
+        conv: examine(GraphNet(3, 6, 1, 2, conv=conv), batch)
+        for conv in ("gcn", "expc", "combc", "sage", "gen")
+    }
+
+
+def test_the_glance_has_a_row_for_each_layer_and_never_mixes_jacobians(findings):
+    columns, rows = glance(findings)
+    assert [row[:2] for row in rows[:3]] == [
+        ["gcn", "convs.0"],
+        ["gcn", "convs.1"],
+        ["expc", "convs.0"],
+    ]
+    cells = [dict(zip(columns, row, strict=True)) for row in rows]
+    for cell in cells:
+        filled = [cell[name] != "" for name in ("rank M", "rank J", "rank J (moving)")]
+        assert sum(filled) == 1
+    gcn = cells[0]
+    assert gcn["rank M"] == gcn["rank R"] == "1.00"
+    assert gcn["outputs collide"].startswith("yes, gap ")
+    assert cells[2]["sampling"] != ""
+
+
+def test_the_picture_of_a_collision_shows_both_neighbourhoods_and_both_outputs(
+    findings,
+):
+    collision = findings["gcn"][0].output
+    figure = collision_figure(collision)
+    first, second, said_first, said_second = figure.data
+    assert np.array_equal(first.z, collision.first.x)
+    assert np.array_equal(second.z, collision.second.x)
+    assert not np.allclose(first.z, second.z, atol=1e-3)
+    assert np.allclose(said_first.y, said_second.y, atol=1e-9)
+
+
+def test_the_page_in_a_browser(findings, tmp_path):
+    page = tmp_path / "lab.html"
+    page.write_text(
+        lab_page("A lab page", "five models", findings, {"seed": "0"}), encoding="utf-8"
+    )
+    layers = sum(len(layers) for layers in findings.values())
+    with opened(page, tmp_path / "profile") as browser:
+        # Three panels of ranks, one of sampling, one picture for each layer.
+        drawn(browser, 4 + layers)
+        assert loaded_from_elsewhere(browser) == []
+        headings = [
+            element.text for element in browser.find_elements("css selector", "h2")
+        ]
+        assert headings == [
+            "At a glance",
+            "How much rank is kept",
+            "Who is really summed",
+            "Two neighbourhoods, one output",
+        ]
+        rows = browser.find_elements("css selector", "tbody tr")
+        assert len(rows) == layers
