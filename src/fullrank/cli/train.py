@@ -33,6 +33,7 @@ def train(
 ) -> None:
     """Train by a configuration; started again, it goes on or says what it found."""
     from fullrank.train import load_config, ready_configs, run_experiment
+    from fullrank.train.run import leading
 
     if list_ready:
         print("\n".join(ready_configs()))
@@ -48,7 +49,7 @@ def train(
     console = None if quiet else Console(stderr=True)
     with stopping_politely():
         summary = run_experiment(resolved, console=console, lines=verbose)
-    if summary and not quiet:
+    if leading() and not quiet:
         show_summary(summary, resolved.runs)
 
 

@@ -11,7 +11,7 @@ from fullrank.train.config import FOLDS, Config
 from fullrank.train.files import replacing, write_json
 from fullrank.train.journal import read_curve
 from fullrank.train.measures import LOWER_IS_BETTER
-from fullrank.train.run import finished, run_one
+from fullrank.train.run import finished, leading, run_one
 from fullrank.train.sources import load_dataset
 
 
@@ -44,7 +44,7 @@ def run_experiment(
     for single in singles:
         run_one(single, dataset, console, lines)
     summary = summarize(config)
-    if len(singles) > 1:
+    if len(singles) > 1 and leading():
         config.folder.mkdir(parents=True, exist_ok=True)
         with replacing(config.folder / "config.yaml", encoding="utf-8") as stream:
             stream.write(config.text())

@@ -56,7 +56,9 @@ def run_one(
         return result
     config.folder.mkdir(parents=True, exist_ok=True)
     with _locked(config.folder), _quiet_lightning(), _explained(config):
-        return _Run(config, dataset or load_dataset(config.data), console, lines).do()
+        if dataset is None:
+            dataset = load_dataset(config.data)
+        return _Run(config, dataset, console, lines).do()
 
 
 def finished(config: Config) -> dict[str, Any] | None:
@@ -95,7 +97,7 @@ class _Run:
         elif len(self.split.valid):
             self.metric = f"valid_{main_metric(self.plan)}"
         self.epochs_done = self._epochs_done()
-        if _leading():
+        if leading():
             self._write_folder()
             self.metrics = Journal(self.folder / "metrics.csv", self.epochs_done)
             self.times = Journal(self.folder / "times.csv", self.epochs_done)
@@ -111,11 +113,10 @@ class _Run:
         self.task.row, self.task.evaluated = {}, "test"
         if len(self.split.test):
             self.trainer.test(self.task, self._loader("test"), verbose=False)
-        if not _leading():
-            return {}
-        result = self._result()
-        write_json(self.folder / "result.json", result)
-        return result
+        if leading():
+            write_json(self.folder / "result.json", self._result())
+        self.trainer.strategy.barrier()
+        return read_json(self.folder / "result.json")
 
     def _fit(self) -> None:
         evaluated = self.task.evaluated
@@ -206,9 +207,8 @@ class _Run:
             self._record,
         )
         callbacks: list[Callback] = [keeper, self.stopper]
-        if console is not None and _leading():
-            shown = self.metric or f"train_{main_metric(self.plan)}"
-            callbacks.append(EpochBar(self.folder.name, shown, console, lines))
+        if console is not None and leading():
+            callbacks.append(EpochBar(self.folder.name, self._shown(), console, lines))
         return lightning.Trainer(
             accelerator=compute.accelerator,
             devices=compute.devices,
@@ -227,9 +227,14 @@ class _Run:
             use_distributed_sampler=False,
         )
 
+    def _shown(self) -> str | None:
+        if self.config.split.kind == "gin":
+            return f"test_{main_metric(self.plan)}"
+        return self.metric
+
     def _record(self, epoch: int, row: dict[str, float], seconds: float) -> None:
         """Write the line of an epoch that is complete but not saved yet."""
-        if not _leading():
+        if not leading():
             return
         self.metrics.add(epoch, row)
         speed = len(self.split.train) / seconds
@@ -261,7 +266,7 @@ def _refuse_fewer(config: Config, done: int) -> None:
         )
 
 
-def _leading() -> bool:
+def leading() -> bool:
     """Whether this is the process that writes, of the several that may train."""
     return getattr(rank_zero_only, "rank", 0) == 0
 
@@ -269,7 +274,7 @@ def _leading() -> bool:
 @contextlib.contextmanager
 def _locked(folder: Path) -> Iterator[None]:
     """Let one process at a time work in a run folder."""
-    if not _leading():
+    if not leading():
         yield
         return
     lock = FileLock(folder / ".lock")
