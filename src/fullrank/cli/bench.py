@@ -7,11 +7,22 @@ import typer
 app = typer.Typer(no_args_is_help=True, add_completion=False)
 
 
+Quick = typer.Option(False, "--quick", help="A rough answer, in under a minute.")
+
+
+def _writable(file: Path | None) -> Path | None:
+    if file is not None and not file.parent.is_dir():
+        raise ValueError(f"cannot write {file}: there is no folder {file.parent}")
+    return file
+
+
+Json = typer.Option(
+    None, "--json", callback=_writable, help="Write the rows to this file as well."
+)
+
+
 @app.command()
-def layers(
-    quick: bool = typer.Option(False, "--quick", help="Under a minute."),
-    json: Path | None = typer.Option(None, "--json", help="Write the rows here."),
-) -> None:
+def layers(quick: bool = Quick, json: Path | None = Json) -> None:
     """One layer, forward and backward: ours, the plain formula, PyG's peers."""
     from fullrank.bench import layers
 
@@ -19,11 +30,16 @@ def layers(
 
 
 @app.command()
-def loading(
-    quick: bool = typer.Option(False, "--quick", help="Under a minute."),
-    json: Path | None = typer.Option(None, "--json", help="Write the rows here."),
-) -> None:
+def loading(quick: bool = Quick, json: Path | None = Json) -> None:
     """Shuffled batches of molecules: packed graphs against PyG's DataLoader."""
     from fullrank.bench import loading
 
     loading.run(quick=quick, json_file=json)
+
+
+@app.command()
+def train(quick: bool = Quick, json: Path | None = Json) -> None:
+    """Epochs of one model: ours against the plain formula and PyG's DataLoader."""
+    from fullrank.bench import train
+
+    train.run(quick=quick, json_file=json)

@@ -9,12 +9,19 @@ import typer
 from rich.console import Console
 
 from fullrank import __version__
+from fullrank.cli.allocator import keep_memory
 
 # Each verb lives in fullrank.cli.<verb> as the Typer application `app`; it is
 # imported only when it is called, so that `fullrank --help` answers at once.
 VERBS = {
-    "bench": "Measure speed and memory against the plain formula and PyG's layers.",
+    "quickstart": "Train on real molecules and show what keeping the rank does.",
+    "train": "Train one model as a configuration says; resume what was interrupted.",
+    "evaluate": "Measure a finished run on its data.",
+    "predict": "Predict for your own molecules or graphs.",
+    "inspect": "Show what a layer or a trained model cannot tell apart.",
+    "expressiveness": "Count the pairs of graphs that each layer tells apart.",
     "data": "List, prepare, describe and verify data sets.",
+    "bench": "Measure speed and memory against the plain formula and PyG's layers.",
 }
 
 
@@ -66,6 +73,7 @@ def fullrank(
 
 def main(args: Sequence[str] | None = None) -> None:
     """Run the program; what the user got wrong ends in one sentence and status 2."""
+    keep_memory()
     try:
         app(args=args)
     except (ValueError, OSError, ModuleNotFoundError) as error:

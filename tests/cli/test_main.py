@@ -1,0 +1,62 @@
+"""The program as its user calls it: real processes, real exit codes."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from fullrank import __version__
+from fullrank.cli.main import VERBS
+
+
+def fullrank(*arguments):
+    return subprocess.run(
+        [sys.executable, "-m", "fullrank.cli.main", *arguments],
+        capture_output=True,
+        text=True,
+        env=os.environ | {"COLUMNS": "200"},
+    )
+
+
+def test_version():
+    assert fullrank("--version").stdout == f"fullrank {__version__}\n"
+
+
+def test_help_names_every_verb():
+    shown = fullrank("--help")
+    assert shown.returncode == 0
+    words = " ".join(shown.stdout.split())
+    for verb, sentence in VERBS.items():
+        assert f"{verb} {sentence}" in words
+
+
+def test_help_imports_no_verb():
+    code = (
+        "import sys; from fullrank.cli.main import app\n"
+        "try: app(['--help'])\n"
+        "except SystemExit: pass\n"
+        "print('torch' in sys.modules, file=sys.stderr)"
+    )
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert shown.stderr.strip() == "False"
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_verb_has_help(verb):
+    shown = fullrank(verb, "--help")
+    assert shown.returncode == 0, shown.stderr
+    assert VERBS[verb].split(";")[0] in " ".join(shown.stdout.split())
+
+
+def test_an_unknown_verb_suggests_the_nearest():
+    shown = fullrank("benhc")
+    assert shown.returncode == 2
+    assert "no command 'benhc'; did you mean 'bench'?" in shown.stderr
+
+
+def test_errors_are_sentences(tmp_path):
+    shown = fullrank("bench", "layers", "--quick", "--json", str(tmp_path / "no" / "x"))
+    assert shown.returncode == 2
+    assert "Traceback" not in shown.stderr
+    assert f"there is no folder {tmp_path / 'no'}" in " ".join(shown.stderr.split())
