@@ -78,7 +78,11 @@ def main(args: Sequence[str] | None = None) -> None:
         app(args=args)
     except (ValueError, OSError, ModuleNotFoundError) as error:
         Console(stderr=True).print(
-            f"error: {error}", style="bold red", markup=False, highlight=False
+            f"error: {error}",
+            style="bold red",
+            markup=False,
+            highlight=False,
+            soft_wrap=True,
         )
         sys.exit(2)
 
