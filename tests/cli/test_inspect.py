@@ -2,6 +2,7 @@ import pytest
 from typer.testing import CliRunner
 
 from fullrank.cli.inspect import app
+from fullrank.train import parse, run_experiment
 from shared_data import shared_data
 
 
@@ -33,6 +34,26 @@ def test_untrained_layers_on_a_real_data_set(mutag, tmp_path):
     html = page.read_text(encoding="utf-8")
     assert "untrained, width 4, seed 0), looked at on 8 graphs of MUTAG" in html
     assert html.count("Plotly.newPlot(") >= 2 + 3 * 2
+
+
+def test_a_trained_model_by_its_run_folder(tmp_path):
+    mirror = shared_data() / "tu"
+    data = {"name": "MUTAG", "mirror": str(mirror), "root": str(tmp_path)}
+    config = parse(
+        {
+            "data": data,
+            "split": {"kind": "gin", "fold": 0},
+            "model": {"conv": "expc", "hidden": 8, "layers": 2, "s": 2},
+            "training": {"epochs": 1},
+            "runs": str(tmp_path / "runs"),
+        }
+    )
+    run_experiment(config)
+    page = tmp_path / "lab.html"
+    result = run(config.folder, "--graphs", 8, "--out", page)
+    assert result.exit_code == 0, result.output
+    assert result.output.count("│ expc ") == 2
+    assert f"(the run {config.id})" in page.read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(

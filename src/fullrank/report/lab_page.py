@@ -262,10 +262,16 @@ def collision_figure(collision: "Collision") -> "go.Figure":
             col=1,
         )
     figure.update_yaxes(autorange="reversed", row=1)
-    figure.update_xaxes(title="feature", row=1)
-    figure.update_xaxes(title="output", row=2, col=1)
+    figure.update_xaxes(title="feature", dtick=_step(first.size(1)), row=1)
+    count = len(collision.outputs[0])
+    figure.update_xaxes(title="output", dtick=_step(count), row=2, col=1)
     return figure.update_layout(
         height=420,
         margin={"t": 40, "b": 50, "l": 90, "r": 10},
         legend={"orientation": "h", "y": -0.15},
     )
+
+
+def _step(count: int) -> int:
+    """Ticks at whole numbers, about eight of them."""
+    return max(1, count // 8)
