@@ -21,6 +21,7 @@ from fullrank.nn.graph_net import (
 )
 from fullrank.nn.neighborhoods import Neighborhoods
 from fullrank.nn.registry import conv_names, make_conv, register_conv
+from fullrank.nn.structural_coefficients import StructuralCoefficients
 from fullrank.nn.three_stage import ThreeStageGAT, ThreeStageGCN, ThreeStageGIN0
 
 __all__ = [
@@ -38,6 +39,7 @@ __all__ = [
     "Neighborhoods",
     "OneCoefficients",
     "Stack",
+    "StructuralCoefficients",
     "SymmetricNormCoefficients",
     "TanhCoefficients",
     "ThreeStageGAT",
