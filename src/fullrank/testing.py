@@ -61,9 +61,7 @@ def assert_permutation_equivariant(
         tolerance: Largest allowed difference, relative to the largest output.
     """
     expected = layer(x, edge_index, *edge_arguments)
-    generator = torch.Generator().manual_seed(0)
-    for _ in range(trials):
-        permutation = torch.randperm(len(x), generator=generator)
+    for permutation in _permutations(len(x), trials):
         output = layer(*permute_graph(permutation, x, edge_index, *edge_arguments))
         _assert_close(
             output,
@@ -87,9 +85,7 @@ def assert_same_on_isomorphic_graphs(
     row for each node.
     """
     expected = model(x, edge_index, *edge_arguments)
-    generator = torch.Generator().manual_seed(0)
-    for _ in range(trials):
-        permutation = torch.randperm(len(x), generator=generator)
+    for permutation in _permutations(len(x), trials):
         output = model(*permute_graph(permutation, x, edge_index, *edge_arguments))
         _assert_close(
             output,
@@ -144,6 +140,11 @@ def relative_difference(a: Tensor, b: Tensor) -> float:
         return 0.0
     scale = b.detach().abs().max().clamp(min=torch.finfo(b.dtype).tiny)
     return float((a - b).detach().abs().max() / scale)
+
+
+def _permutations(size: int, trials: int) -> list[Tensor]:
+    generator = torch.Generator().manual_seed(0)
+    return [torch.randperm(size, generator=generator) for _ in range(trials)]
 
 
 def _assert_close(a: Tensor, b: Tensor, tolerance: float, message: str) -> None:
