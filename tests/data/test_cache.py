@@ -1,5 +1,5 @@
-import subprocess
-import sys
+import multiprocessing
+import time
 from pathlib import Path
 
 import numpy as np
@@ -38,28 +38,23 @@ def test_prepared_once_and_again_when_damaged(tmp_path, caplog):
     assert "node_ptr.bin has 5 bytes" in caplog.text
 
 
-CHILD = """
-import sys, time
-sys.path[:0] = sys.argv[2:]
-from pathlib import Path
-from fullrank.data.cache import prepared
-from test_cache import two_graphs
-
-def prepare(folder):
-    print("preparing", flush=True)
-    time.sleep(0.5)
-    two_graphs().save(folder)
-
-assert len(prepared(Path(sys.argv[1]) / "set", prepare)) == 2
-"""
-
-
 def test_of_processes_that_come_at_once_one_prepares(tmp_path):
-    command = [sys.executable, "-c", CHILD, str(tmp_path), *sys.path]
-    children = [
-        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-        for _ in range(2)
-    ]
-    outputs = [child.communicate() for child in children]
-    assert [child.returncode for child in children] == [0, 0], outputs
-    assert b"".join(out for out, _ in outputs).count(b"preparing") == 1
+    fork = multiprocessing.get_context("fork")
+    calls = fork.SimpleQueue()
+
+    def prepare(folder):
+        calls.put("called")
+        time.sleep(0.3)
+        two_graphs().save(folder)
+
+    def child():
+        assert len(prepared(tmp_path / "set", prepare)) == 2
+
+    children = [fork.Process(target=child) for _ in range(4)]
+    for process in children:
+        process.start()
+    for process in children:
+        process.join()
+    assert [process.exitcode for process in children] == [0] * 4
+    assert calls.get() == "called"
+    assert calls.empty()

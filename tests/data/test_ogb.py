@@ -1,6 +1,8 @@
 """Real OGB sets where they are, and small ones written in just OGB's layout."""
 
 import gzip
+import zipfile
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -50,6 +52,30 @@ def test_molesol_equals_what_ogb_reads(root):
 
 def edges_with_features(edge_index, features) -> list:
     return sorted(zip(*edge_index.tolist(), features.tolist(), strict=True))
+
+
+def test_an_archive_as_ogb_offers_it(tmp_path):
+    folder = shared_data() / "ogb" / "ogbg_molesol"
+    with zipfile.ZipFile(tmp_path / "esol.zip", "w") as archive:
+        for file in folder.rglob("*.gz"):
+            archive.write(file, Path("esol") / file.relative_to(folder))
+    dataset = OGB("ogbg-molesol", tmp_path / "root", mirror=tmp_path)
+    assert len(dataset) == 1128
+    split = dataset.split()
+    assert [len(p) for p in (split.train, split.valid, split.test)] == [902, 113, 113]
+
+
+def test_molecules_with_many_and_missing_labels(tmp_path):
+    graphs = [(2, [[0, 1]]), (1, []), (3, [[0, 1], [1, 2]]), (1, [])]
+    labels = [[1, "", 0], ["", "", 1], [0, 0, 0], [1, 1, ""]]
+    atoms = [[5, 0, 4, 5, 3, 0, 2, 0, 0]] * 7
+    more = {"node_feat": atoms, "edge_feat": [[0, 0, 0], [1, 0, 0], [2, 0, 1]]}
+    write_set(tmp_path / "set", graphs, labels, "scaffold", **more)
+    dataset = OGB("ogbg-molclintox", tmp_path / "root", folder=tmp_path / "set")
+    expected = [[1, np.nan, 0], [np.nan, np.nan, 1], [0, 0, 0], [1, 1, np.nan]]
+    assert np.array_equal(dataset.labels, expected, equal_nan=True)
+    assert dataset[2].edge_attr.tolist() == [[1, 0, 0], [1, 0, 0], [2, 0, 1], [2, 0, 1]]
+    assert dataset.graphs.batch([0, 1]).y.isnan().sum() == 3
 
 
 def test_evaluator_is_ogbs(root):

@@ -119,18 +119,10 @@ def test_texts_belong_to_their_graphs():
     )
     assert list(packed.texts("name")) == words
     assert packed.texts("name")[-1] == "N#N"
-    chosen = packed.select(np.array([2, 0]))
-    assert list(chosen.texts("name")) == ["naïve", "C"]
-    assert torch.equal(chosen[0].x, packed[2].x)
-
-
-def test_concatenation_keeps_all():
-    first, second = make(4, [(2, 1), (3, 3)]), make(5, [(4, 2)])
-    joined = PackedGraphs.concatenate(map(PackedGraphs.from_graphs, (first, second)))
-    whole = PackedGraphs.from_graphs(first + second)
-    for a, b in zip(joined.batch([0, 1, 2]), whole.batch([0, 1, 2]), strict=True):
-        assert a[0] == b[0]
-        assert torch.equal(a[1], b[1])
+    with pytest.raises(IndexError, match="text 4 of 4"):
+        packed.texts("name")[4]
+    with pytest.raises(DataError, match="stores no text 'smiles'"):
+        packed.texts("smiles")
 
 
 def test_wrong_graphs_are_named():

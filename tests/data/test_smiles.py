@@ -193,3 +193,12 @@ def test_any_text_gives_a_graph_or_a_reason(text):
             graph_from_smiles(text)
     else:
         assert graph_from_smiles(text).num_nodes == truth.GetNumAtoms()
+
+
+def test_a_table_that_is_none_is_an_error_with_a_line(tmp_path):
+    file = table(tmp_path, 'smiles,y\nC,1\n"' + "C" * 200_000)
+    with pytest.raises(DataError, match=r"molecules\.csv, line 3: field larger than"):
+        read_smiles_csv(file, ["y"], root=tmp_path)
+    file.write_bytes(b"smiles,y\nC,\xff\xfe\n")
+    with pytest.raises(DataError, match="not UTF-8"):
+        read_smiles_csv(file, ["y"], root=tmp_path)

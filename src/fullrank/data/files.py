@@ -64,6 +64,8 @@ def _download(url: str, file: Path) -> None:
             f"cannot download {url} ({reason}); put this file at {file}, or name a "
             f"folder that holds it with --mirror or ${MIRROR_VARIABLE}"
         ) from error
+    except OSError as error:
+        raise DataError(f"cannot write {file}: {error.strerror}") from error
     finally:
         unfinished.unlink(missing_ok=True)
 
@@ -93,6 +95,8 @@ def unpacked(source: Path, scratch: Path) -> Iterator[Path]:
             raise DataError(
                 f"{source} is not an intact zip archive ({error}); fetch it again"
             ) from error
+        except OSError as error:
+            raise DataError(f"cannot unpack {source} to {scratch}: {error}") from error
         yield Path(folder)
 
 

@@ -6,7 +6,7 @@ rows ``node_ptr[g]:node_ptr[g + 1]`` and the edge rows ``edge_ptr[g]:edge_ptr[g 
 its edges are sorted by destination, so those of every batch are too.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from pathlib import Path
@@ -272,26 +272,6 @@ class PackedGraphs:
             data.num_nodes = int(self.num_nodes[index])
         return data
 
-    def select(self, indices: np.ndarray) -> "PackedGraphs":
-        """A set of these graphs only, in memory, in this order."""
-        graphs = np.asarray(indices, dtype=np.int64)
-        nodes, node_ptr, _ = _rows(self.node_ptr, graphs)
-        edges, edge_ptr, _ = _rows(self.edge_ptr, graphs)
-        rows = {"node": nodes, "edge": edges, "graph": graphs}
-        arrays = {
-            name: values[rows[name.split(".")[0]]]
-            for name, values in self.arrays.items()
-            if not name.startswith("text.")
-        }
-        for name in self.arrays:
-            if name.endswith(".utf8"):
-                texts = self.texts(name.removeprefix("text.").removesuffix(".utf8"))
-                arrays |= text_arrays(name.split(".")[1], [texts[g] for g in graphs])
-        src, dst = self.src[edges], self.dst[edges]
-        return replace(
-            self, node_ptr=node_ptr, edge_ptr=edge_ptr, src=src, dst=dst, arrays=arrays
-        )
-
     def with_array(self, level: str, name: str, values: np.ndarray) -> "PackedGraphs":
         """Also give out ``values``, one row for each node, edge or graph, as ``name``.
 
@@ -324,20 +304,6 @@ class PackedGraphs:
         from fullrank.data.packed_file import read
 
         return read(Path(folder))
-
-    @classmethod
-    def concatenate(cls, sets: Iterable["PackedGraphs"]) -> "PackedGraphs":
-        """All graphs of several sets that store the same arrays, in memory."""
-        sets = list(sets)
-        arrays = {name: _joined(name, sets) for name in sets[0].arrays}
-        return replace(
-            sets[0],
-            node_ptr=offsets(np.concatenate([s.num_nodes for s in sets])),
-            edge_ptr=offsets(np.concatenate([s.num_edges for s in sets])),
-            src=np.concatenate([s.src for s in sets]),
-            dst=np.concatenate([s.dst for s in sets]),
-            arrays=arrays,
-        )
 
 
 def offsets(counts: np.ndarray) -> np.ndarray:
@@ -425,9 +391,3 @@ def _own_fields(arrays: Mapping[str, np.ndarray]) -> dict[str, Field]:
             dtype = "float32" if values.dtype.kind == "f" else "int64"
             fields[name] = Field((Part(key),), dtype)
     return fields
-
-
-def _joined(name: str, sets: Sequence[PackedGraphs]) -> np.ndarray:
-    if name.startswith("text.") and name.endswith(".ptr"):
-        return offsets(np.concatenate([np.diff(s.arrays[name]) for s in sets]))
-    return np.concatenate([s.arrays[name] for s in sets])

@@ -8,6 +8,7 @@ checks the header and the sizes and maps the files; `verify` reads and checks al
 import hashlib
 import json
 import os
+import re
 import shutil
 import uuid
 from collections.abc import Iterable, Mapping
@@ -24,6 +25,7 @@ from fullrank.data.packed import Field, PackedGraphs, Part
 FORMAT = "fullrank packed graphs"
 VERSION = 1
 HEADER = "header.json"
+_STRUCTURE = ("node_ptr", "edge_ptr", "src", "dst")
 
 
 class PackedFileError(DataError):
@@ -84,16 +86,34 @@ def replacing(folder: Path):
 def read(folder: Path) -> PackedGraphs:
     """Map the set in ``folder`` after checking its header and the files' sizes."""
     header = _header(folder)
-    arrays = {
-        name: _map(folder / f"{name}.bin", entry)
-        for name, entry in header["arrays"].items()
-    }
-    structure = {k: arrays.pop(k) for k in ("node_ptr", "edge_ptr", "src", "dst")}
-    fields = {
-        name: Field(tuple(_part(p) for p in entry["parts"]), entry["dtype"])
-        for name, entry in header["fields"].items()
-    }
-    return PackedGraphs(**structure, arrays=arrays, fields=fields, info=header["info"])
+    try:
+        arrays = {
+            name: _map(folder / f"{name}.bin", entry)
+            for name, entry in header["arrays"].items()
+        }
+        structure = {name: arrays.pop(name) for name in _STRUCTURE}
+        fields = {
+            name: Field(tuple(_part(p) for p in entry["parts"]), entry["dtype"])
+            for name, entry in header["fields"].items()
+        }
+        info = header["info"]
+    except KeyError as error:
+        raise PackedFileError(f"{folder / HEADER} lacks {error}") from error
+    graphs = PackedGraphs(**structure, arrays=arrays, fields=fields, info=info)
+    _check_rows(folder, graphs)
+    return graphs
+
+
+def _check_rows(folder: Path, graphs: PackedGraphs) -> None:
+    """Whether the arrays are as long as the offsets say."""
+    nodes, edges = int(graphs.node_ptr[-1]), int(graphs.edge_ptr[-1])
+    totals = {"node": nodes, "edge": edges, "graph": len(graphs)}
+    arrays = {"edge.src": graphs.src, "edge.dst": graphs.dst, **graphs.arrays}
+    for name, values in arrays.items():
+        level = name.split(".")[0]
+        if len(values) != totals.get(level, len(values)):
+            found = f"{len(values)} rows for {totals[level]} {level}s"
+            raise PackedFileError(f"{folder}: {name!r} has {found}")
 
 
 def verify(folder: Path) -> int:
@@ -145,7 +165,9 @@ class _Writer:
         values = np.ascontiguousarray(values, dtype=values.dtype.newbyteorder("<"))
         if name not in self._streams:
             file = self._folder / f"{name}.bin"
-            self._streams[name] = self._files.enter_context(file.open("wb"))
+            # Unbuffered: closing must have nothing left to write to a full disk.
+            stream = self._files.enter_context(file.open("wb", buffering=0))
+            self._streams[name] = stream
             self._digests[name] = hashlib.sha256()
             shape = [0, *values.shape[1:]]
             self._entries[name] = {"dtype": values.dtype.str, "shape": shape}
@@ -159,7 +181,8 @@ class _Writer:
         entry["shape"][0] += len(values)
         content = values.reshape(-1).view(np.uint8).data
         self._digests[name].update(content)
-        self._streams[name].write(content)
+        while content:
+            content = content[self._streams[name].write(content) :]
 
     def finish(self, info: Mapping[str, Any] | None) -> None:
         if self._first is None:
@@ -199,14 +222,16 @@ def _header(folder: Path) -> dict[str, Any]:
             f"{file} has version {header.get('version')}, not {VERSION}; "
             f"delete {folder} and prepare again"
         )
-    missing = {"node_ptr", "edge_ptr", "src", "dst"} - set(header.get("arrays", ()))
-    if missing:
-        raise PackedFileError(f"{file} lists no {', '.join(sorted(missing))}")
+    for name in header.get("arrays", ()):
+        if not re.fullmatch(r"[\w ]+(\.[\w ]+)*", name):
+            raise PackedFileError(f"{file} lists an array of the strange name {name!r}")
     return header
 
 
 def _map(file: Path, entry: Mapping[str, Any]) -> np.ndarray:
     dtype, shape = np.dtype(entry["dtype"]), tuple(entry["shape"])
+    if dtype.hasobject:
+        raise PackedFileError(f"{file} holds Python objects, which are never read")
     wanted = dtype.itemsize * int(np.prod(shape, dtype=np.int64))
     size = file.stat().st_size if file.exists() else 0
     if size != wanted:

@@ -106,7 +106,9 @@ def function_tree(
         here = len(tree.types)
         text = _attribute(node)
         tree.types.append(_TYPE_IDS[type(node).__name__])
-        tree.attributes.append(text and own_name.sub(MASK, text)[:_LONGEST_ATTRIBUTE])
+        if text and function.name in text:
+            text = own_name.sub(MASK, text)
+        tree.attributes.append(text and text[:_LONGEST_ATTRIBUTE])
         tree.depths.append(depth)
         tree.parents.append(parent)
         children = [

@@ -197,9 +197,14 @@ def _atom_features(
 
 
 def _prepare(folder: Path, limit: int | None, edges: Edges, progress: bool) -> None:
-    notes: dict[str, Any] = {"in order": 0, "matched": [], "left out": []}
+    notes = _no_notes()
     table = _table(limit)
     write(folder, _parts(table, edges, progress, notes), _description(notes))
+
+
+def _no_notes() -> dict[str, Any]:
+    """How the atoms of the SMILES found their coordinates, by number in QM9."""
+    return {"in order": 0, "matched": [], "matched loosely": [], "left out": []}
 
 
 def _description(notes: dict[str, Any]) -> dict[str, Any]:
@@ -265,21 +270,17 @@ def _pack_rows(
     from rdkit import rdBase
 
     rdBase.DisableLog("rdApp.*")
-    notes: dict[str, Any] = {"in order": 0, "matched": [], "left out": []}
+    notes = _no_notes()
     graphs, kept = [], []
     molecules = zip(*(rows[name] for name in _MOLECULE), strict=True)
     for position, (number, smiles, elements, coordinates) in enumerate(molecules):
         symbols = elements.strip("[]").replace("'", "").split(",")
         flat = coordinates.replace("[", "").replace("]", "").split(",")
         pos = np.array(flat, dtype=np.float64).reshape(-1, 3)
-        mol, in_order = _molecule(smiles, symbols, pos)
+        mol, how = _molecule(smiles, symbols, pos)
+        notes[how] += 1 if how == "in order" else [int(number)]
         if mol is None:
-            notes["left out"].append(int(number))
             continue
-        if in_order:
-            notes["in order"] += 1
-        else:
-            notes["matched"].append(int(number))
         graphs.append(graph_from_conformer(mol, edges))
         kept.append(position)
     rows = rows.iloc[kept]
@@ -295,24 +296,24 @@ def _pack_rows(
 
 def _molecule(
     smiles: str, symbols: list[str], pos: np.ndarray
-) -> tuple["Chem.Mol | None", bool]:
-    """The molecule with its coordinates, and whether its atoms came in their order.
+) -> tuple["Chem.Mol | None", str]:
+    """The molecule with its coordinates, and how they were found.
 
     None if the bonds of the SMILES cannot be found in the coordinates.
     """
     from rdkit import Chem
 
     mol = Chem.AddHs(Chem.MolFromSmiles(smiles))
-    in_order = _fits(mol, symbols, pos)
-    if not in_order:
-        order = _match(mol, symbols, pos)
+    how = "in order"
+    if not _fits(mol, symbols, pos):
+        order, how = _match(mol, symbols, pos)
         if order is None:
-            return None, False
+            return None, how
         mol = Chem.RenumberAtoms(mol, order)
     conformer = Chem.Conformer(len(symbols))
     conformer.SetPositions(pos)
     mol.AddConformer(conformer)
-    return mol, in_order
+    return mol, how
 
 
 def _fits(mol: "Chem.Mol", symbols: list[str], pos: np.ndarray) -> bool:
@@ -333,12 +334,14 @@ def _radii(symbols: list[str]) -> np.ndarray:
     return np.array([radius[symbol] for symbol in symbols])
 
 
-def _match(mol: "Chem.Mol", symbols: list[str], pos: np.ndarray) -> list[int] | None:
-    """For each point of ``pos`` the atom of ``mol`` that sits there.
+def _match(
+    mol: "Chem.Mol", symbols: list[str], pos: np.ndarray
+) -> tuple[list[int] | None, str]:
+    """For each point of ``pos`` the atom of ``mol`` that sits there, and how it fits.
 
     The bonds of the molecule are laid over the contacts between the points: first so
-    that they are the same graph, then so that every bond is a contact and the bonds
-    are as short as possible altogether.
+    that they are the same graph, then, loosely, so that every bond is a contact and
+    the bonds are as short as possible altogether.
     """
     import networkx as nx
     from networkx.algorithms.isomorphism import GraphMatcher, categorical_node_match
@@ -362,8 +365,9 @@ def _match(mol: "Chem.Mol", symbols: list[str], pos: np.ndarray) -> list[int] | 
                 found = list(islice(matcher.subgraph_monomorphisms_iter(), 10_000))
             if found:
                 orders = [[f[point] for point in range(len(symbols))] for f in found]
-                return min(orders, key=lambda o: _total_length(molecule, o, relative))
-    return None
+                best = min(orders, key=lambda o: _total_length(molecule, o, relative))
+                return best, "matched" if exact else "matched loosely"
+    return None, "left out"
 
 
 def _total_length(molecule: Any, order: list[int], relative: np.ndarray) -> float:

@@ -211,7 +211,7 @@ class _Table:
     def _rows(self) -> Iterator[_Row]:
         reader = self._reader()
         next(reader)
-        for cells in reader:
+        for cells in self._checked(reader):
             try:
                 yield self._row(cells)
             except DataError as error:
@@ -223,6 +223,12 @@ class _Table:
                         "smiles": found.get(self.smiles, ""),
                     }
                 )
+
+    def _checked(self, reader: Any) -> Iterator[list[str]]:
+        try:
+            yield from reader
+        except csv.Error as error:
+            raise DataError(f"{self.file}, line {reader.line_num}: {error}") from error
 
     def _row(self, cells: list[str]) -> _Row:
         from rdkit import Chem
