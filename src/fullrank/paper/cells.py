@@ -1,0 +1,249 @@
+"""The paper's tables and figures as data: which runs each cell stands for."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from typing import Any, Literal
+
+import yaml
+from pydantic import BaseModel, ConfigDict
+
+from fullrank.data.errors import nearest
+from fullrank.train.config import AGGREGATORS, FOLDS, Config, parse, yaml_values
+
+SCALES = ("paper", "small")
+#: What a data set without folds is tested by: its one split.
+ONE_SPLIT = "split"
+
+
+class PaperError(ValueError):
+    """A table, model, data set or scale that does not exist."""
+
+
+class _Data(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Row(_Data):
+    """A model: the part of its configuration that is its own."""
+
+    conv: str
+    s: int | Literal["choose"] | None = None
+    re_sum: bool | None = None
+
+    @property
+    def family(self) -> str:
+        """Whose hyperparameters it is trained with."""
+        return "combc" if self.conv == "combc" else "expc"
+
+
+class Column(_Data):
+    """A data set or target.
+
+    Attributes:
+        like: The column whose ready configurations are taken, if it has none.
+        s: What ``s: choose`` chooses from.
+        paper, small: What a scale changes for this column only.
+    """
+
+    like: str | None = None
+    s: tuple[int, ...] = ()
+    paper: dict[str, dict[str, Any]] = {}
+    small: dict[str, dict[str, Any]] = {}
+
+
+class Scale(_Data):
+    """How large the runs are.
+
+    Attributes:
+        about: In a few words.
+        seeds: How many, if not asked for otherwise.
+        seeds_of_folds: How many on data sets with folds.
+        settings: Laid over the ready configuration of every column.
+    """
+
+    about: str
+    seeds: int
+    seeds_of_folds: int = 1
+    settings: dict[str, dict[str, Any]] = {}
+
+
+class Table(_Data):
+    """Rows of models, columns of data sets, and two scales."""
+
+    title: str
+    rows: dict[str, Row]
+    columns: dict[str, Column]
+    scales: dict[str, Scale]
+
+
+class PaperFigure(_Data):
+    """Learning curves of some rows of a table."""
+
+    title: str
+    table: str
+    rows: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One number of a table, by one protocol.
+
+    Attributes:
+        candidates: An experiment for each s to choose from; ``None`` is no choice.
+    """
+
+    table: str
+    scale: str
+    row: str
+    column: str
+    protocol: str
+    candidates: Mapping[int | None, Config]
+
+
+def table_names() -> list[str]:
+    return sorted(
+        file.name.removesuffix(".yaml") for file in _folder("tables").iterdir()
+    )
+
+
+def load_table(name: str) -> Table:
+    """The table of that name."""
+    if name not in table_names():
+        raise PaperError(
+            f"there is no table {name!r}{nearest(name, [*table_names(), *figures()])}; "
+            f"there are {', '.join([*table_names(), *figures()])}"
+        )
+    values = _yaml(_folder("tables") / f"{name}.yaml")
+    if isinstance(values["scales"], str):  # those of another table
+        values["scales"] = load_table(values["scales"]).scales
+    return Table.model_validate(values)
+
+
+def figures() -> dict[str, PaperFigure]:
+    """The learning-curve figures by name."""
+    values = _yaml(_folder("figures.yaml"))
+    return {name: PaperFigure.model_validate(figure) for name, figure in values.items()}
+
+
+def cells(
+    name: str,
+    scale: str,
+    only: Sequence[str] = (),
+    seeds: int | None = None,
+    epochs: int | None = None,
+    folds: Path | None = None,
+    runs: Path = Path("runs"),
+) -> list[Cell]:
+    """The cells of a table or figure that can be run, row by row.
+
+    Args:
+        name: Of the table or figure.
+        scale: ``paper`` or ``small``.
+        only: Models, data sets and protocols; all where none is named.
+        seeds: How many, instead of the table's.
+        epochs: How many, instead of the table's.
+        folds: A folder with the folds of Zhang et al. for each set, ``NAME/``.
+        runs: The folder of run folders.
+    """
+    figure = figures().get(name)
+    name = figure.table if figure else name
+    table = load_table(name)
+    if scale not in table.scales:
+        raise PaperError(
+            f"there is no scale {scale!r}{nearest(scale, SCALES)}; "
+            f"there are {' and '.join(SCALES)}"
+        )
+    chosen = _Chosen(table, figure.rows if figure else table.rows, only)
+    return [
+        Cell(name, scale, row, column, protocol, candidates)
+        for row in chosen.rows
+        for column in chosen.columns
+        for protocol, candidates in _experiments(
+            table, scale, row, column, seeds, epochs, folds, runs
+        )
+        if protocol in chosen.protocols
+    ]
+
+
+class _Chosen:
+    """The rows, columns and protocols that ``only`` names."""
+
+    def __init__(
+        self, table: Table, rows: Sequence[str] | Mapping, only: Sequence[str]
+    ) -> None:
+        short = {column.rpartition("/")[2]: column for column in table.columns}
+        names = [short.get(name, name) for name in only]
+        protocols = (*FOLDS, ONE_SPLIT)
+        for name in names:
+            if name not in (*rows, *table.columns, *protocols):
+                known = [*rows, *table.columns, *short, *protocols]
+                raise PaperError(
+                    f"no model, data set or protocol is called {name!r}"
+                    f"{nearest(name, known)}; models: {', '.join(rows)}; data sets: "
+                    f"{', '.join(table.columns)}; protocols: {', '.join(protocols)}"
+                )
+        self.rows = [row for row in rows if row in names] or list(rows)
+        self.columns = [c for c in table.columns if c in names] or list(table.columns)
+        self.protocols = [p for p in protocols if p in names] or list(protocols)
+
+
+def _experiments(
+    table: Table,
+    scale: str,
+    row: str,
+    column: str,
+    seeds: int | None,
+    epochs: int | None,
+    folds: Path | None,
+    runs: Path,
+) -> Iterator[tuple[str, dict[int | None, Config]]]:
+    """Each protocol of a cell with its experiments."""
+    model, place, size = table.rows[row], table.columns[column], table.scales[scale]
+    ready = (place.like or column).replace("/", "-")
+    values = yaml_values(f"{model.family}/{ready}")
+    if place.like:
+        values["data"]["name"] = column
+    for changes in (size.settings, getattr(place, scale)):
+        for section, new in changes.items():
+            values[section] = values.get(section, {}) | new
+    if epochs is not None:
+        values["training"]["epochs"] = epochs
+    values["runs"] = runs
+    in_folds = values.get("split", {}).get("kind") in FOLDS
+    values["seeds"] = list(range(seeds or _default_seeds(size, in_folds)))
+    for protocol in FOLDS if in_folds else [ONE_SPLIT]:
+        if in_folds:
+            values["split"]["kind"] = protocol
+            # Zhang et al. have ten folds.
+            if folds is not None and values["split"].get("folds", 10) == 10:
+                values["split"]["folder"] = folds / column
+        yield protocol, _candidates(values, model, place)
+
+
+def _default_seeds(scale: Scale, in_folds: bool) -> int:
+    return scale.seeds_of_folds if in_folds else scale.seeds
+
+
+def _candidates(
+    values: dict[str, Any], row: Row, column: Column
+) -> dict[int | None, Config]:
+    own = row.model_dump(exclude_none=True)
+    shared = {
+        key: value
+        for key, value in values["model"].items()
+        if key not in ("conv", "s", "re_sum")
+    }
+    if row.s != "choose":
+        return {None: parse({**values, "model": shared | own})}
+    assert row.conv in AGGREGATORS
+    return {s: parse({**values, "model": shared | own | {"s": s}}) for s in column.s}
+
+
+def _folder(name: str) -> Any:
+    return resources.files("fullrank.paper") / name
+
+
+def _yaml(file: Any) -> Any:
+    return yaml.safe_load(file.read_text(encoding="utf-8"))

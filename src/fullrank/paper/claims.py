@@ -1,0 +1,146 @@
+"""The paper's claims, judged by the runs that are there.
+
+The rule: `better` and `worse` are compared on the same data set with the same seed, and
+ties are left out. A claim **holds** if a one-sided sign test over these pairs gives
+p < 0.05, and **does not** otherwise. With fewer than five pairs no outcome could reach
+that, so there are **not enough runs**.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import resources
+from typing import Any
+
+import yaml
+from pydantic import BaseModel, ConfigDict
+from scipy.stats import binomtest
+
+from fullrank.paper.results import CellResult, TableResult
+
+LEVEL = 0.05
+HOLDS, DOES_NOT, NOT_ENOUGH = "holds", "does not", "not enough runs"
+RULE = (
+    "Two models are compared on the same data set with the same seed; on sets with "
+    "folds, by the protocol fair and the mean of the folds. A claim holds if a "
+    "one-sided sign test over these pairs (ties left out) gives p < 0.05, and does not "
+    "hold otherwise; with fewer than five pairs that cannot be reached, so there are "
+    "not enough runs. Seeds of one data set are not quite independent, so p is "
+    "somewhat too small. Of many claims a few pass by chance."
+)
+
+
+class Claim(BaseModel):
+    """A sentence and the comparison behind it.
+
+    Attributes:
+        says: The sentence.
+        table: Where both rows are.
+        better, worse: The rows.
+        dense, sparse: Compare the share of the error that `better` saves on a dense
+            set with that on a sparse one, instead of the two rows.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    says: str
+    table: str
+    better: str
+    worse: str
+    dense: tuple[str, ...] = ()
+    sparse: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What the runs at one scale, or the published numbers, say of a claim."""
+
+    verdict: str
+    wins: int
+    pairs: int
+    p: float | None
+
+
+def claims() -> list[Claim]:
+    file = resources.files("fullrank.paper") / "claims.yaml"
+    values = yaml.safe_load(file.read_text(encoding="utf-8"))
+    return [Claim.model_validate(claim) for claim in values]
+
+
+def sign_test(differences: Sequence[float]) -> Verdict:
+    """Judge by the signs of differences that are positive where the claim is right."""
+    wins = sum(difference > 0 for difference in differences)
+    pairs = wins + sum(difference < 0 for difference in differences)
+    if 0.5**pairs >= LEVEL:
+        return Verdict(NOT_ENOUGH, wins, pairs, None)
+    p = float(binomtest(wins, pairs, alternative="greater").pvalue)
+    return Verdict(HOLDS if p < LEVEL else DOES_NOT, wins, pairs, p)
+
+
+def judge(claim: Claim, tables: Sequence[TableResult]) -> Mapping[str, Verdict]:
+    """The verdict on a claim at each scale."""
+    found = {table.scale: table for table in tables if table.name == claim.table}
+    return {scale: sign_test(_gains(claim, table)) for scale, table in found.items()}
+
+
+def judge_published(claim: Claim, numbers: Mapping[tuple[str, str], Any]) -> Verdict:
+    """The verdict of the same rule on the paper's own table, one pair a data set."""
+    gains = {}
+    for (row, column), number in numbers.items():
+        other = numbers.get((claim.worse, column))
+        if row == claim.better and other is not None:
+            values = _Pair(number.mean, other.mean, number.better)
+            gains[column, 0] = values
+    return sign_test(_differences(claim, gains))
+
+
+@dataclass(frozen=True)
+class _Pair:
+    """The values of the two rows on one data set with one seed."""
+
+    better: float
+    worse: float
+    direction: str
+
+    @property
+    def gain(self) -> float:
+        sign = 1 if self.direction == "max" else -1
+        return sign * (self.better - self.worse)
+
+    @property
+    def saved(self) -> float:
+        """The share of the error that is saved."""
+        error = 100 - self.worse if self.direction == "max" else self.worse
+        return self.gain / error
+
+
+def _gains(claim: Claim, table: TableResult) -> list[float]:
+    pairs = {}
+    for column, protocol in table.columns:
+        if protocol == "gin":
+            continue
+        better = table.cell(claim.better, column, protocol)
+        worse = table.cell(claim.worse, column, protocol)
+        _, direction = table.number(column)
+        for seed, one, other in _shared(better, worse):
+            pairs[column, seed] = _Pair(one, other, direction)
+    return _differences(claim, pairs)
+
+
+def _shared(
+    better: CellResult | None, worse: CellResult | None
+) -> Iterator[tuple[int, float, float]]:
+    if better is None or worse is None:
+        return
+    for seed in better.by_seed.keys() & worse.by_seed.keys():
+        yield seed, better.by_seed[seed], worse.by_seed[seed]
+
+
+def _differences(claim: Claim, pairs: Mapping[tuple[str, int], _Pair]) -> list[float]:
+    if not claim.dense:
+        return [pair.gain for pair in pairs.values()]
+    return [
+        pair.saved - other.saved
+        for (dense, seed), pair in pairs.items()
+        for (sparse, same), other in pairs.items()
+        if dense in claim.dense and sparse in claim.sparse and seed == same
+    ]

@@ -1,0 +1,44 @@
+"""The numbers in the paper's tables."""
+
+import csv
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from types import MappingProxyType
+
+
+@dataclass(frozen=True)
+class Number:
+    """A published result.
+
+    Attributes:
+        metric: ``mae``, or ``accuracy_pct``, ``rocauc_pct``, ``ap_pct``, ``f1_pct``.
+        better: ``min`` or ``max``.
+        mean: As printed.
+        std: As printed, if it is.
+    """
+
+    metric: str
+    better: str
+    mean: float
+    std: float | None
+
+
+@cache
+def published(table: str) -> Mapping[tuple[str, str], Number]:
+    """The numbers of a table by model and data set, in the paper's order."""
+    file = resources.files("fullrank.paper") / "published_results.csv"
+    rows = csv.DictReader(file.read_text(encoding="utf-8").splitlines())
+    return MappingProxyType(
+        {
+            (row["model"], row["dataset"]): Number(
+                row["metric"],
+                row["better"],
+                float(row["mean"]),
+                float(row["std"]) if row["std"] else None,
+            )
+            for row in rows
+            if row["table"] == table
+        }
+    )

@@ -1,0 +1,336 @@
+"""From run folders to the cells of the paper's tables."""
+
+import statistics
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from fullrank.paper.cells import SCALES, Cell, cells, load_table, table_names
+from fullrank.paper.published import Number, published
+from fullrank.train import Config, finished, load_config, runs_of, summarize
+from fullrank.train.config import FOLDS
+from fullrank.train.files import read_json
+from fullrank.train.journal import read_curve
+from fullrank.train.measures import LOWER_IS_BETTER
+
+# Where curves come from: the part that the epochs are watched on.
+_WATCHED = {"gin": "test"}
+_DIGITS = 5
+
+
+@dataclass(frozen=True)
+class Run:
+    """A finished run."""
+
+    config: Config
+    result: Mapping[str, Any]
+    environment: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """What a folder of run folders holds.
+
+    Attributes:
+        runs: The finished ones by experiment, seeds and folds together.
+        unfinished: Names of those that have no result yet.
+        unread: Why a folder could not be read, by its name.
+    """
+
+    folder: Path
+    runs: Mapping[str, Sequence[Run]]
+    unfinished: Sequence[str]
+    unread: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class CellResult:
+    """A number of ours, or what is missing for it.
+
+    Attributes:
+        mean, std: Over seeds, or over the folds of all seeds, as the paper does; in the
+            units of the paper's table.
+        by_seed: The value of each seed.
+        s: The one that was chosen on validation, and `tried` ones.
+        wanted, done: Runs of the table's own number of seeds, and finished ones.
+        note: What a reader must know about the number.
+        curves: Mean over the runs, for each epoch: ``train`` and the part watched.
+    """
+
+    row: str
+    column: str
+    protocol: str
+    wanted: int
+    done: int
+    mean: float | None = None
+    std: float | None = None
+    by_seed: Mapping[int, float] = field(default_factory=dict)
+    s: int | None = None
+    tried: Sequence[int] = ()
+    note: str = ""
+    epochs: int | None = None
+    parameters: int | None = None
+    seconds_per_epoch: float | None = None
+    peak_memory: int | None = None
+    folds: str = ""
+    curves: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    runs: Sequence[Mapping[str, Any]] = ()
+
+
+@dataclass(frozen=True)
+class TableResult:
+    """A table at one scale, ours and published."""
+
+    name: str
+    title: str
+    scale: str
+    about: str
+    rows: Sequence[str]
+    columns: Sequence[tuple[str, str]]
+    cells: Sequence[CellResult]
+    published: Mapping[tuple[str, str], Number]
+
+    def cell(self, row: str, column: str, protocol: str) -> CellResult | None:
+        wanted = (row, column, protocol)
+        found = (c for c in self.cells if (c.row, c.column, c.protocol) == wanted)
+        return next(found, None)
+
+    def number(self, column: str) -> tuple[str, str]:
+        """The metric of a column, and whether ``min`` or ``max`` is better."""
+        for (_, name), number in self.published.items():
+            if name == column:
+                return number.metric, number.better
+        return "accuracy_pct", "max"  # the TU sets that the paper does not use
+
+
+def read_runs(folder: Path) -> RunFolder:
+    """Read every run folder in ``folder``."""
+    if not folder.is_dir():
+        raise ValueError(
+            f"there is no folder {str(folder)!r}; `fullrank reproduce` makes one, or "
+            f"say which with its name"
+        )
+    runs: dict[str, list[Run]] = defaultdict(list)
+    unfinished, unread = [], {}
+    for file in sorted(folder.glob("*/config.yaml")):
+        home = file.parent
+        if (home / "summary.json").exists():
+            continue
+        try:
+            config = _config_of(file)
+            result = finished(config)
+            if result is None:
+                unfinished.append(home.name)
+                continue
+            machine = read_json(home / "environment.json")
+            runs[experiment(config)].append(Run(config, result, machine))
+        except (ValueError, OSError, KeyError) as error:
+            unread[home.name] = str(error)
+    return RunFolder(folder, runs, unfinished, unread)
+
+
+def experiment(config: Config) -> str:
+    """The name that all seeds and folds of an experiment share."""
+    return config.changed(seeds=[0], split={"fold": None}).id
+
+
+def collect(found: RunFolder) -> list[TableResult]:
+    """Every table at every scale that has at least one finished run."""
+    tables = [_table(name, scale, found) for name in table_names() for scale in SCALES]
+    return [table for table in tables if any(cell.done for cell in table.cells)]
+
+
+def _config_of(file: Path) -> Config:
+    home = file.parent
+    try:
+        config = load_config(file, [f"runs={home.parent}"])
+    except ValueError as error:
+        raise ValueError(
+            f"it was written by another version of fullrank: {error}"
+        ) from None
+    if config.id != home.name:
+        raise ValueError(
+            f"it was written by another version of fullrank or changed by hand: its "
+            f"configuration belongs to {config.id}"
+        )
+    return config
+
+
+def _table(name: str, scale: str, found: RunFolder) -> TableResult:
+    table = load_table(name)
+    numbers = published(name)
+    planned = cells(name, scale)
+    chosen: dict[tuple[str, str], int | None] = {}
+    results = []
+    # The fair protocol first: its validation parts choose s for the other one.
+    for cell in sorted(planned, key=lambda cell: cell.protocol != "fair"):
+        results.append(_cell(cell, found, chosen))
+    columns = list(dict.fromkeys((cell.column, cell.protocol) for cell in planned))
+    rows = list(dict.fromkeys([*(row for row, _ in numbers), *table.rows]))
+    return TableResult(
+        name,
+        table.title,
+        scale,
+        table.scales[scale].about,
+        rows,
+        columns,
+        results,
+        numbers,
+    )
+
+
+def _cell(
+    cell: Cell,
+    found: RunFolder,
+    chosen: dict[tuple[str, str], int | None],
+) -> CellResult:
+    wanted = sum(len(runs_of(config)) for config in cell.candidates.values())
+    complete, done = {}, 0
+    for s, config in cell.candidates.items():
+        runs = _runs_of_cell(config, cell.column, found)
+        done += len(runs)
+        seeds = _complete_seeds(config, runs)
+        if seeds:
+            complete[s] = [run for run in runs if run.config.seeds[0] in seeds]
+    place = (cell.row, cell.column)
+    common = (cell.row, cell.column, cell.protocol, wanted, done)
+    if not complete:
+        return CellResult(*common)
+    s, note = _choose(cell, complete, chosen.get(place))
+    if note and s is None:
+        return CellResult(*common, note=note)
+    chosen[place] = s
+    return _measured(common, cell, complete[s], s, note, found.folder)
+
+
+def _runs_of_cell(config: Config, column: str, found: RunFolder) -> list[Run]:
+    """The runs on the folds of Zhang et al., if there are any, else on our own.
+
+    Where some were trained longer than others, those with the most runs count.
+    """
+    options = [config]
+    if config.split.kind in FOLDS:
+        options.insert(0, config.changed(split={"folder": Path(column)}))
+    for option in options:
+        lengths = defaultdict(list)
+        for run in found.runs.get(experiment(option), ()):
+            lengths[run.config.training.epochs].append(run)
+        if lengths:
+            return max(lengths.values(), key=len)
+    return []
+
+
+def _complete_seeds(config: Config, runs: Sequence[Run]) -> list[int]:
+    """The seeds of which every fold is done."""
+    folds = len(runs_of(config.changed(seeds=[0])))
+    seeds = [run.config.seeds[0] for run in runs]
+    return sorted(seed for seed in set(seeds) if seeds.count(seed) == folds)
+
+
+def _choose(
+    cell: Cell, complete: Mapping[int | None, Sequence[Run]], by_fair: int | None
+) -> tuple[int | None, str]:
+    """The s that is best on validation, and what is to be said about the choice."""
+    missing = [s for s in cell.candidates if s not in complete]
+    note = f"s = {', '.join(map(str, missing))} not run yet" if missing else ""
+    if len(cell.candidates) == 1:
+        return next(iter(complete)), ""
+    if cell.protocol == "gin":
+        if by_fair is None or by_fair not in complete:
+            return None, "s is chosen on validation: the protocol fair is not run yet"
+        return by_fair, note
+    better = min if _metric(complete) in LOWER_IS_BETTER else max
+    return better(complete, key=lambda s: _validation(complete[s])), note
+
+
+def _metric(complete: Mapping[int | None, Sequence[Run]]) -> str:
+    return next(iter(complete.values()))[0].result["metric"]
+
+
+def _validation(runs: Sequence[Run]) -> float:
+    return statistics.fmean(r.result["valid"][r.result["metric"]] for r in runs)
+
+
+def _measured(
+    common: tuple[str, str, str, int, int],
+    cell: Cell,
+    runs: Sequence[Run],
+    s: int | None,
+    note: str,
+    folder: Path,
+) -> CellResult:
+    first = runs[0].config
+    seeds = sorted({run.config.seeds[0] for run in runs})
+    whole = first.changed(seeds=seeds, split={"fold": None}, runs=folder)
+    summary = summarize(whole)
+    metric = summary["metric"]
+    factor = 1.0 if metric in LOWER_IS_BETTER else 100.0
+    spread = summary["test"][metric]
+    values = [factor * value for value in spread["values"]]
+    per_seed = len(values) // len(seeds)
+    return CellResult(
+        *common,
+        mean=factor * spread["mean"],
+        std=None if spread["std"] is None else factor * spread["std"],
+        by_seed={
+            seed: statistics.fmean(values[i * per_seed : (i + 1) * per_seed])
+            for i, seed in enumerate(seeds)
+        },
+        s=s,
+        tried=[candidate for candidate in cell.candidates if candidate is not None],
+        note=note,
+        epochs=first.training.epochs,
+        parameters=summary["parameters"],
+        seconds_per_epoch=summary["seconds_per_epoch"],
+        peak_memory=summary["peak_memory"],
+        folds=_folds(first),
+        curves=_curves(runs, metric, cell.protocol, factor),
+        runs=[_provenance(run) for run in runs],
+    )
+
+
+def _folds(config: Config) -> str:
+    if config.split.kind not in FOLDS:
+        return ""
+    if config.split.folder is not None:
+        return f"{config.split.folds} folds of Zhang et al."
+    return f"{config.split.folds} stratified folds"
+
+
+def _curves(
+    runs: Sequence[Run], metric: str, protocol: str, factor: float
+) -> dict[str, list[float]]:
+    parts = ("train", _WATCHED.get(protocol, "valid"))
+    curves = {}
+    for part in parts:
+        of_runs = [
+            read_curve(run.config.folder / "metrics.csv", f"{part}_{metric}")
+            for run in runs
+        ]
+        curves[part] = [
+            _rounded(factor * statistics.fmean(values))
+            for values in zip(*of_runs, strict=False)
+        ]
+    return curves
+
+
+def _rounded(value: float) -> float:
+    return float(f"{value:.{_DIGITS}g}")
+
+
+def _provenance(run: Run) -> dict[str, Any]:
+    config, result, machine = run.config, run.result, run.environment
+    return {
+        "run": result["run"],
+        "seed": result["seed"],
+        "fold": result["fold"],
+        "best_epoch": result["best_epoch"],
+        "commit": machine["commit"],
+        "machine": f"{machine['processor']}, {machine['threads']} of "
+        f"{machine['cores']} cores",
+        "versions": f"fullrank {machine['fullrank']}, torch {machine['torch']}, "
+        f"PyG {machine['torch_geometric']}",
+        "epochs": config.training.epochs,
+    }
