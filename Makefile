@@ -6,6 +6,7 @@ STAMP  := $(VENV)/.installed
 .PHONY: run test test-slow lint bench clean
 
 $(STAMP): pyproject.toml constraints.txt
+	@echo "Setting up .venv (some minutes the first time)"
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --constraint constraints.txt torch
 	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[all,dev]'

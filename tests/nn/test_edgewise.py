@@ -75,7 +75,7 @@ def test_several_blocks_equal_one(name, monkeypatch):
     conv = LAYERS[name]().double()
     x, edge_index = features(30, 5, 0), torch.randint(30, (2, 3000))
     whole = conv(x, edge_index)
-    monkeypatch.setattr("fullrank.nn.edgewise._BLOCK_BYTES", 1)
+    monkeypatch.setattr("fullrank.nn.by_hand.BLOCK_BYTES", 1)
     assert relative_difference(conv(x, edge_index), whole) <= 1e-12
     assert_exact(conv, x, edge_index)
 

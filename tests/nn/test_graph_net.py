@@ -15,6 +15,7 @@ from fullrank.testing import (
     random_graph,
     relative_difference,
 )
+
 # The others need structural colours as well: see test_structural_coefficients.py.
 FEATURE_BASED = [name for name in conv_names() if not name.endswith("-structural")]
 

@@ -3,9 +3,9 @@ from torch import Tensor
 from torch_geometric.nn.aggr import Aggregation
 
 from fullrank.nn.coefficients import Coefficients, TanhCoefficients, as_pair
-from fullrank.nn.edgewise import combine_mlp_sum
 from fullrank.nn.neighborhoods import Neighborhoods
 from fullrank.nn.rank_conv import Channels, EdgeDim, RankConv
+from fullrank.nn.re_sum import combine_mlp_sum
 
 
 class CombConv(RankConv):

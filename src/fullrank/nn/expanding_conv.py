@@ -3,9 +3,10 @@ from torch import Tensor
 from torch_geometric.nn.aggr import Aggregation, MeanAggregation
 
 from fullrank.nn.coefficients import Coefficients, TanhCoefficients
-from fullrank.nn.edgewise import expand_mlp_sum, mix, mix_edges, spread
+from fullrank.nn.edgewise import mix, mix_edges, spread
 from fullrank.nn.neighborhoods import Neighborhoods
 from fullrank.nn.rank_conv import Channels, EdgeDim, RankConv, is_linear
+from fullrank.nn.re_sum import expand_mlp_sum
 
 
 class ExpandingConv(RankConv):
