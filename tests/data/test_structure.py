@@ -5,7 +5,7 @@ from collections import Counter, deque
 import networkx as nx
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fullrank.data import structure
@@ -13,6 +13,7 @@ from fullrank.data.structure import structural_colors
 from shared_data import shared_data
 
 HOPS = [0, 1, 2, 3, None]
+without_deadline = settings(deadline=None, max_examples=60)
 
 
 class SlowColors:
@@ -129,6 +130,7 @@ def from_networkx(graph):
     return np.concatenate([index, index[::-1]], axis=1), len(graph)
 
 
+@without_deadline
 @given(graphs(), graphs(), levels)
 def test_agrees_with_the_slow_definition(graph, other, level):
     both = union(graph, other)
@@ -138,6 +140,7 @@ def test_agrees_with_the_slow_definition(graph, other, level):
     assert same_partition(colors.node.tolist(), node)
 
 
+@without_deadline
 @given(graphs(), levels, st.randoms())
 def test_relabeling_moves_the_colors_along(graph, level, random):
     edges, num_nodes, node_labels, edge_labels = graph
@@ -154,6 +157,7 @@ def test_relabeling_moves_the_colors_along(graph, level, random):
     assert moved.node[place].tolist() == colors.node.tolist()
 
 
+@without_deadline
 @given(graphs(), graphs(), levels)
 def test_a_graph_is_colored_alike_alone_and_in_company(graph, other, level):
     alone, company = fast(graph, **level), fast(union(graph, other), **level)
@@ -161,6 +165,7 @@ def test_a_graph_is_colored_alike_alone_and_in_company(graph, other, level):
     assert company.node[: len(alone.node)].tolist() == alone.node.tolist()
 
 
+@without_deadline
 @given(graphs(), graphs(), st.integers(0, 3), st.sampled_from(["pair", "center"]))
 def test_more_hops_never_tell_less_apart(graph, other, rounds, mark):
     colors = [
@@ -171,6 +176,7 @@ def test_more_hops_never_tell_less_apart(graph, other, rounds, mark):
         assert refines(fine.node.tolist(), coarse.node.tolist())
 
 
+@without_deadline
 @given(graphs(), graphs(), levels)
 def test_more_rounds_and_the_second_mark_never_tell_less_apart(graph, other, level):
     both = union(graph, other)
@@ -268,7 +274,7 @@ def test_colors_can_be_computed_where_pairs_are_refused():
         ({"hops": -1}, "hops must be at least 0, or None, got -1"),
         ({"rounds": -2}, "rounds must be at least 0, got -2"),
         ({"mark": "both"}, "mark must be 'pair' or 'center', got 'both'"),
-        ({"node_labels": [1]}, "expected labels for 3 items, got 1"),
+        ({"node_labels": [1]}, "one row for each of 3 nodes or edges, got 1"),
     ],
 )
 def test_wrong_arguments_are_named(wrong, message):

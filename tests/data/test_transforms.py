@@ -60,6 +60,14 @@ def test_colors_one_graph_a_batch_and_a_packed_set_alike(graphs, labels):
         assert torch.equal(stored[name], expected)
 
 
+def test_a_saved_set_keeps_its_colors(graphs, tmp_path):
+    colored = AddStructuralColors().pack(packed(graphs))
+    colored.save(tmp_path / "set")
+    batch = PackedGraphs.open(tmp_path / "set").batch([1, 0])
+    assert torch.equal(batch.edge_color, colored.batch([1, 0]).edge_color)
+    assert torch.equal(batch.node_color, colored.batch([1, 0]).node_color)
+
+
 def test_passes_its_settings_on(graphs):
     graph = graphs[1]
     settings = {"hops": None, "rounds": 1, "mark": "center"}

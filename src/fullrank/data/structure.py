@@ -22,13 +22,13 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from rich.progress import track
-from scipy.sparse import csr_array, eye_array
+from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 
 Hashes = NDArray[np.uint64]
 Mark = Literal["pair", "center"]
 
-# One odd multiplier for each part of a hash, so that no part passes for another.
+# One odd number for each part of a hash, so that no part passes for another.
 _FORWARD, _BACKWARD, _OWN, _TO_V, _TO_U, _EDGES, _AT_U, _BASE_U, _LABEL = (
     np.uint64(odd)
     for odd in (
@@ -144,9 +144,13 @@ class _Graph:
         edges = adjacency @ np.ones(self.num_nodes, np.uint64)
         self.base = _mix(node_hash + _EDGES * edges)  # [N]
         self.links = _with_data(adjacency, np.ones(adjacency.nnz, bool))
-        itself = eye_array(self.num_nodes, dtype=bool, format="csr")
-        self.one_step = self.links + itself
+        self.one_step = self.links + self.unit_rows(np.arange(self.num_nodes))
         self._slots = _numbered(adjacency)
+
+    def unit_rows(self, nodes: NDArray) -> csr_array:
+        """A row for each of ``nodes`` with the node itself as its entry: [R, N]."""
+        entries = (np.ones(len(nodes), bool), nodes, np.arange(len(nodes) + 1))
+        return csr_array(entries, shape=(len(nodes), self.num_nodes))
 
     def slots(self, centers: NDArray) -> NDArray:
         """Where the pairs of ``centers``, all of one degree, stand: [C, degree]."""
@@ -180,8 +184,7 @@ def _distances(
     rows = centers
     if mark == "pair":
         rows = np.unique(np.concatenate([centers, graph.adjacency[centers].indices]))
-    start = (np.ones(len(rows), bool), rows, np.arange(len(rows) + 1))
-    met = csr_array(start, shape=(len(rows), graph.num_nodes))
+    met = graph.unit_rows(rows)
     times_met = met.astype(np.int32)
     steps = 0
     while hops is None or steps < hops:
@@ -303,14 +306,14 @@ def hash_rows(rows: ArrayLike | None, count: int) -> Hashes:
         return np.zeros(count, np.uint64)
     table = np.asarray(rows)
     if len(table) != count:
-        raise ValueError(f"expected labels for {count} items, got {len(table)}")
+        raise ValueError(
+            f"labels are one row for each of {count} nodes or edges, got {len(table)}"
+        )
     table = table.reshape(count, -1) if count else table.reshape(0, 1)
-    exact = table.dtype.kind in "biu"
-    bits = (table.astype(np.int64) if exact else table.astype(np.float64) + 0.0).view(
-        np.uint64
-    )
+    whole = table.dtype.kind in "biu"
+    exact = table.astype(np.int64) if whole else table.astype(np.float64) + 0.0
     hashes = np.zeros(count, np.uint64)
-    for column in bits.T:
+    for column in exact.view(np.uint64).T:
         hashes = _mix(_OWN * hashes + _mix(column + _LABEL))
     return hashes
 
