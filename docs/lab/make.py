@@ -340,12 +340,12 @@ def main() -> None:
     parser.add_argument("--data", type=Path, required=True)
     arguments = parser.parse_args()
     file = HERE / "provenance.json"
-    provenance = json.loads(file.read_text()) if file.exists() else {}
     for part in arguments.parts:
         start = time.perf_counter()
         parts[part](arguments.data)
         seconds = round(time.perf_counter() - start, 1)
         command = f"python docs/lab/make.py --data ../shared/data {part}"
+        provenance = json.loads(file.read_text()) if file.exists() else {}
         provenance[part] = {"command": command, "seconds": seconds, **software()}
         file.write_text(json.dumps(provenance, indent=1) + "\n")
     fill_page()

@@ -32,7 +32,7 @@ def check(layer, collision, distance=0.5):
     assert (said[0] - said[1]).abs().max() <= 1e-9 * (said[0].abs().max() or 1)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(
     st.sampled_from([GCNConv, gin0, SAGEConv]),
     st.integers(3, 6),
@@ -47,7 +47,7 @@ def test_gcn_gin0_and_mean_sage_are_always_caught(make, n, d, seed):
     check(layer, collision)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(st.integers(3, 5), st.integers(2, 4), st.integers(0, 1000))
 def test_single_head_gat_is_always_caught(n, d, seed):
     torch.manual_seed(seed)
@@ -68,7 +68,7 @@ class FixedMatrix(torch.nn.Module):
         return (self.matrix @ x[: self.matrix.size(1)]).view(1, -1)
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 @given(st.integers(3, 5), st.integers(1, 3), st.integers(0, 1000))
 def test_a_fixed_matrix_is_caught_at_rank_n_minus_two_and_never_at_rank_n(n, d, seed):
     torch.manual_seed(seed)

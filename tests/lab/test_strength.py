@@ -19,6 +19,7 @@ from fullrank.lab import (
     Before,
     LinearBefore,
     MatrixAggregator,
+    Multiset,
     Proof,
     Unknown,
     Witness,
@@ -180,6 +181,13 @@ def test_a_nonlinear_map_before_the_sum_does_gain():
     first, second = comparison.at_most.first, comparison.at_most.second
     assert first.rows.sum() == second.rows.sum()
     assert np.maximum(first.numpy(), 0).sum() != np.maximum(second.numpy(), 0).sum()
+
+
+def test_rounding_before_the_sum_is_not_taken_for_a_difference():
+    tenth = Before(SUM, lambda rows: rows * 0.1, name="a tenth")
+    x, y = Multiset([1, 2]), Multiset([3])
+    assert tenth(x) != tenth(y)  # 0.1 + 0.2 is not 0.3 in floats
+    assert isinstance(as_strong(SUM, tenth), Unknown)
 
 
 def test_undecided_says_how_hard_it_looked():

@@ -37,7 +37,7 @@ class Proof:
     steps: tuple[str, ...]
 
     def __str__(self) -> str:
-        return "; ".join(self.steps)
+        return f"yes: {'; '.join(self.steps)}"
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class Witness:
     def __str__(self) -> str:
         how = "exactly" if self.exact else f"to {SAME:g}"
         return (
-            f"{self.first} and {self.second}: told apart by {self.telling}, "
+            f"no: {self.first} and {self.second}, told apart by {self.telling}, "
             f"{how} the same for {self.confusing}"
         )
 
@@ -81,7 +81,7 @@ class Unknown:
     looked_at: int
 
     def __str__(self) -> str:
-        return f"no proof known, no witness among {self.looked_at} multisets"
+        return f"unknown: no proof, and no witness among {self.looked_at} multisets"
 
 
 Evidence = Proof | Witness | Unknown
@@ -116,7 +116,8 @@ class Comparison:
     def __str__(self) -> str:
         return (
             f"{self.f} against {self.g}: {self.verdict}\n"
-            f"  as strong:   {self.at_least}\n  not stronger: {self.at_most}"
+            f"  {self.f} ⪰ {self.g}? {self.at_least}\n"
+            f"  {self.g} ⪰ {self.f}? {self.at_most}"
         )
 
 
@@ -261,7 +262,7 @@ def _matrix_witness(
             size = len(direction)
             start = np.array([Fraction(i) for i in range(size)])
             pairs = (_two_rows(start, k * direction, dim) for k in (1, 2))
-            # The two moves cannot both be reorderings: their lengths differ.
+            # A reordering keeps the norm, which at most one of the two moves can do.
             first, second = next(pair for pair in pairs if pair[0] != pair[1])
             return Witness(first, second, f, g, exact=True)
     raise AssertionError("row spaces said that a witness exists")
