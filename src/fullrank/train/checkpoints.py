@@ -1,5 +1,6 @@
 """Checkpoints that survive a kill at any moment and never execute code."""
 
+import io
 import random
 import time
 from collections.abc import Callable
@@ -50,8 +51,11 @@ class SafeFiles(TorchCheckpointIO):
     ) -> None:
         file = Path(path)
         file.parent.mkdir(parents=True, exist_ok=True)
+        # Not straight to the file: torch hides why the system refuses to write.
+        buffer = io.BytesIO()
+        torch.save(checkpoint, buffer)
         with replacing(file, "wb") as stream:
-            torch.save(checkpoint, stream)
+            stream.write(buffer.getbuffer())
 
     def load_checkpoint(self, path: Any, *_: Any, **__: Any) -> dict[str, Any]:
         return torch.load(path, map_location="cpu", weights_only=True)

@@ -8,11 +8,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
 
+_PART = ".part"
+
 
 @contextlib.contextmanager
 def replacing(file: Path, mode: str = "w", **options: Any) -> Iterator[IO]:
     """Open a new ``file`` that takes its name only when it is written to the disk."""
-    handle, name = tempfile.mkstemp(prefix=f".{file.name}.", dir=file.parent)
+    handle, name = tempfile.mkstemp(_PART, f".{file.name}.", file.parent)
     try:
         with os.fdopen(handle, mode, **options) as stream:
             yield stream
@@ -24,6 +26,12 @@ def replacing(file: Path, mode: str = "w", **options: Any) -> Iterator[IO]:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(name)
         raise
+
+
+def remove_leftovers(folder: Path) -> None:
+    """Remove the unfinished files that a killed process left behind."""
+    for file in folder.rglob(f".*{_PART}"):
+        file.unlink(missing_ok=True)
 
 
 def write_json(file: Path, content: Any) -> None:

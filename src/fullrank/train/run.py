@@ -22,7 +22,7 @@ from fullrank.train.blueprint import draw_blueprint
 from fullrank.train.checkpoints import EpochKeeper, SafeFiles, load_checkpoint
 from fullrank.train.config import Config, ConfigError
 from fullrank.train.environment import environment, peak_memory
-from fullrank.train.files import read_json, replacing, write_json
+from fullrank.train.files import read_json, remove_leftovers, replacing, write_json
 from fullrank.train.interrupt import Interrupted, StopBetweenBatches
 from fullrank.train.journal import Journal, read_curve, read_rows
 from fullrank.train.measures import main_metric
@@ -167,6 +167,7 @@ class _Run:
         return done
 
     def _write_folder(self) -> None:
+        remove_leftovers(self.folder)
         file = self.folder / "split.json"
         if self.epochs_done and not _same(Split.load(file), self.split):
             raise RunError(

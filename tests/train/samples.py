@@ -1,0 +1,89 @@
+"""Real molecules with computed properties, and small configurations for them."""
+
+import csv
+import os
+import subprocess
+import sys
+
+from fullrank.train import parse
+
+_TEXT = (
+    "C CC CCC CCCC CCCCC CCCCCC C=C C=CC C#C C#CC CO CCO CCCO CC(C)O OCCO C=O CC=O "
+    "CCC=O CC(C)=O CC(=O)O CCC(=O)O CN CCN CNC CN(C)C NCCN C#N CC#N CF FCF FC(F)F CCl "
+    "ClCCl CBr c1ccccc1 Cc1ccccc1 Oc1ccccc1 Nc1ccccc1 Fc1ccccc1 Clc1ccccc1 "
+    "O=Cc1ccccc1 N#Cc1ccccc1 c1ccncc1 c1ccoc1 c1ccsc1 c1cc[nH]c1 c1cnc[nH]1 C1CC1 "
+    "C1CCC1 C1CCCC1 C1CCCCC1 C1CCOC1 C1CCNC1 C1COCCO1 CC(N)=O CC(N)C(=O)O NCC(=O)O "
+    "O=C(O)C(=O)O CSC CS CSSC CS(C)=O COC CCOCC COC(C)=O CC(=O)OC(C)=O O=C1CCCC1 "
+    "O=C1CCCCC1 CC1CCCCC1 c1ccc2ccccc2c1 c1ccc2[nH]ccc2c1"
+)
+SMILES = _TEXT.split(" ")
+
+
+def write_molecules(file, repeat=1):
+    """A CSV file: weight and logp (regression), ring and hetero (binary, some labels
+    missing), kind (three classes)."""
+    from rdkit import Chem
+    from rdkit.Chem import Crippen, Descriptors
+
+    with open(file, "w", newline="") as stream:
+        writer = csv.writer(stream)
+        writer.writerow(["smiles", "weight", "logp", "ring", "hetero", "kind"])
+        for index, smiles in enumerate(SMILES * repeat):
+            mol = Chem.MolFromSmiles(smiles)
+            ring = int(mol.GetRingInfo().NumRings() > 0)
+            hetero = int(any(atom.GetAtomicNum() != 6 for atom in mol.GetAtoms()))
+            aromatic = any(atom.GetIsAromatic() for atom in mol.GetAtoms())
+            kind = "aromatic" if aromatic else "ring" if ring else "chain"
+            values = [Descriptors.MolWt(mol), Crippen.MolLogP(mol)]
+            missing = index % 3 == 0
+            writer.writerow([smiles, *values, ring, "" if missing else hetero, kind])
+    return file
+
+
+def small_config(tmp_path, targets=("logp",), task="regression", **sections):
+    """A run on the molecules that takes a second."""
+    file = tmp_path / "molecules.csv"
+    if not file.exists():
+        write_molecules(file)
+    values = {
+        "data": {
+            "name": str(file),
+            "targets": list(targets),
+            "task": task,
+            "root": str(tmp_path / "root"),
+        },
+        "model": {"layers": 2, "hidden": 8},
+        "training": {"epochs": 3, "batch_size": 16},
+        "runs": str(tmp_path / "runs"),
+    }
+    for name, section in sections.items():
+        new = isinstance(section, dict)
+        values[name] = values.get(name, {}) | section if new else section
+    return parse(values)
+
+
+def start(*arguments, cwd=None, **options):
+    """Start the program in a process of its own."""
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(sys.path),
+        "OMP_NUM_THREADS": "1",
+        "COLUMNS": "200",
+    }
+    command = [sys.executable, "-m", "fullrank.cli.main", *map(str, arguments)]
+    return subprocess.Popen(
+        command,
+        cwd=cwd,
+        env=environment,
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        **options,
+    )
+
+
+def call(*arguments, cwd=None):
+    """Run the program to its end: status, output, errors."""
+    process = start(*arguments, cwd=cwd)
+    output, errors = process.communicate(timeout=300)
+    return process.returncode, output, errors

@@ -1,0 +1,269 @@
+import csv
+
+import numpy as np
+import pytest
+import torch
+
+from fullrank.data import QM9, DataError
+from fullrank.train import ConfigError, parse, run_experiment, run_one
+from fullrank.train.predict import Reader, load, predict_file
+from fullrank.train.saved import evaluate_run, load_task
+from fullrank.train.sources import load_dataset
+from shared_data import shared_data
+from train.samples import SMILES, small_config, write_molecules
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """An ensemble of two small models of logp."""
+    config = small_config(tmp_path_factory.mktemp("trained"), seeds=[0, 1])
+    run_experiment(config)
+    return config
+
+
+def own_predictions(folder, dataset, indices):
+    """The stored network on the data set's own batches."""
+    _, task = load_task(folder)
+    with torch.no_grad():
+        return task.predict(task(dataset.graphs.batch(indices))).numpy()
+
+
+def rows_of(file):
+    with open(file, newline="", encoding="utf-8") as stream:
+        return list(csv.DictReader(stream))
+
+
+def test_smiles_get_what_the_data_set_gets(trained):
+    single = trained.changed(seeds=[0])
+    dataset = load_dataset(trained.data)
+    truth = own_predictions(single.folder, dataset, np.arange(len(SMILES)))
+    found = load(single.folder).predict(SMILES)
+    assert list(found.columns) == ["predicted_logp", "reason"]
+    np.testing.assert_allclose(found["predicted_logp"], truth[:, 0], rtol=1e-5)
+    assert found["reason"].isna().all()
+
+
+def test_ensemble_gives_mean_and_standard_deviation(trained):
+    folders = [trained.changed(seeds=[seed]).folder for seed in (0, 1)]
+    each = [load(folder).predict(["CCO", "c1ccccc1"]) for folder in folders]
+    values = np.stack([frame["predicted_logp"] for frame in each])
+    for together in (load(folders), load(trained.folder)):
+        found = together.predict(["CCO", "c1ccccc1"])
+        np.testing.assert_allclose(found["predicted_logp"], values.mean(0))
+        np.testing.assert_allclose(found["predicted_logp_std"], values.std(0, ddof=1))
+
+
+def test_table_keeps_rows_and_columns(trained, tmp_path):
+    table = tmp_path / "in.csv"
+    lines = ["id,smiles,note", '1,CCO,"a, b"', "2,C1CC,", "3,,é", "4", "5,CC,x"]
+    table.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    outcome = predict_file(load(trained.folder), table, tmp_path / "out.csv")
+    rows = rows_of(tmp_path / "out.csv")
+    assert [row["id"] for row in rows] == ["1", "2", "3", "4", "5"]
+    assert [row["note"] for row in rows] == ["a, b", "", "é", "", "x"]
+    assert [bool(row["predicted_logp"]) for row in rows] == [True, *[False] * 3, True]
+    assert "C1CC" in rows[1]["reason"]
+    assert "empty" in rows[2]["reason"]
+    assert rows[3]["reason"] == "1 cells instead of 3"
+    assert (outcome.predicted, outcome.failed) == (2, 3)
+    assert outcome.first_reason == rows[1]["reason"]
+
+
+def test_long_table_is_the_same_row_by_row(trained, tmp_path):
+    """Longer than one portion, so portions must join without a seam."""
+    table = write_molecules(tmp_path / "in.csv", repeat=16)
+    predict_file(load(trained.folder), table, tmp_path / "out.csv")
+    rows = rows_of(tmp_path / "out.csv")
+    assert [row["smiles"] for row in rows] == SMILES * 16
+    values = np.array([float(row["predicted_logp"]) for row in rows]).reshape(16, -1)
+    np.testing.assert_allclose(
+        values, np.broadcast_to(values[0], values.shape), rtol=1e-5
+    )
+
+
+def test_failure_writes_no_file(trained, tmp_path):
+    table = tmp_path / "in.csv"
+    table.write_text("Smiles\nC\n")
+    output = tmp_path / "out.csv"
+    with pytest.raises(DataError, match="no column 'smiles'; did you mean 'Smiles'"):
+        predict_file(load(trained.folder), table, output)
+    table.write_text("smiles,reason\nC,\n")
+    with pytest.raises(DataError, match="'reason' already"):
+        predict_file(load(trained.folder), table, output)
+    with pytest.raises(FileNotFoundError, match="nowhere"):
+        predict_file(load(trained.folder), tmp_path / "nowhere", output)
+    with pytest.raises(ConfigError, match="is the input"):
+        predict_file(load(trained.folder), table, table)
+    assert not output.exists()
+
+
+@pytest.mark.parametrize(
+    ("task", "target", "columns"),
+    [
+        ("binary", "ring", ["probability_ring"]),
+        (
+            "multiclass",
+            "kind",
+            ["probability_aromatic", "probability_chain", "probability_ring"],
+        ),
+    ],
+)
+def test_classification_gives_probabilities(tmp_path, task, target, columns):
+    config = small_config(tmp_path, [target], task, training={"epochs": 1})
+    run_one(config)
+    found = load(config.folder).predict(["CCO", "c1ccccc1"])
+    assert list(found.columns) == [*columns, "reason"]
+    values = found[columns].to_numpy()
+    assert ((values > 0) & (values < 1)).all()
+    if task == "multiclass":
+        np.testing.assert_allclose(values.sum(axis=1), 1, rtol=1e-5)
+
+
+def test_models_of_different_targets_are_no_ensemble(trained, tmp_path):
+    other = small_config(tmp_path, ["weight"], training={"epochs": 1})
+    run_one(other)
+    with pytest.raises(ConfigError, match="cannot be one ensemble"):
+        load([trained.changed(seeds=[0]).folder, other.folder])
+
+
+def test_folder_that_is_no_run(tmp_path):
+    with pytest.raises(ConfigError, match="no run folder"):
+        load(tmp_path)
+
+
+def test_evaluation_repeats_the_result(trained):
+    single = trained.changed(seeds=[0])
+    result = run_one(single)
+    for part in ("valid", "test"):
+        found = evaluate_run(single.folder, part)
+        assert found == pytest.approx(result[part], rel=1e-6)
+    with pytest.raises(ConfigError, match="'all'"):
+        evaluate_run(single.folder, "all")
+
+
+def test_folder_of_graphs(tmp_path):
+    config = small_config(tmp_path).changed(
+        data={
+            "name": "MUTAG",
+            "mirror": str(shared_data() / "tu"),
+            "targets": None,
+            "task": None,
+        },
+        split={"kind": "random"},
+        training={"epochs": 1},
+    )
+    run_one(config)
+    from zipfile import ZipFile
+
+    with ZipFile(shared_data() / "tu" / "MUTAG.zip") as archive:
+        archive.extractall(tmp_path)
+    predictor = load(config.folder)
+    predict_file(predictor, tmp_path / "MUTAG", tmp_path / "out.csv")
+    truth = own_predictions(config.folder, load_dataset(config.data), np.arange(188))
+    rows = rows_of(tmp_path / "out.csv")
+    found = [[float(r["probability_0"]), float(r["probability_1"])] for r in rows]
+    np.testing.assert_allclose(found, truth, rtol=1e-5)
+    with pytest.raises(ConfigError, match="does not read molecules"):
+        predictor.predict(["CCO"])
+
+
+def test_weights_that_execute_code_do_not(trained, tmp_path):
+    """The whole way: a run folder from a stranger."""
+    import shutil
+
+    from train.test_checkpoints import crafted
+
+    folder = tmp_path / "run"
+    shutil.copytree(trained.changed(seeds=[0]).folder, folder)
+    crafted("torch", folder / "checkpoints" / "best.ckpt", tmp_path / "executed")
+    with pytest.raises(ValueError, match="not one of our checkpoints"):
+        load(folder)
+    assert not (tmp_path / "executed").exists()
+
+
+class TestQM9:
+    @pytest.fixture(scope="class")
+    def root(self, tmp_path_factory):
+        return tmp_path_factory.mktemp("qm9")
+
+    @pytest.fixture(scope="class", params=[True, False], ids=["distance", "bonds only"])
+    def config(self, root, request):
+        config = parse(
+            {
+                "data": {
+                    "name": "qm9",
+                    "targets": ["gap", "mu"],
+                    "limit": 120,
+                    "distance": request.param,
+                    "root": str(root),
+                },
+                "model": {"layers": 2, "hidden": 8},
+                "training": {"epochs": 2, "batch_size": 32},
+                "runs": str(root / "runs"),
+            }
+        )
+        run_one(config)
+        return config
+
+    def test_given_geometries_are_read_as_they_are(self, config, tmp_path):
+        """An SDF file with QM9's own coordinates gets the data set's predictions."""
+        from rdkit import Chem
+
+        dataset = QM9(root=config.data.root, limit=120, distance=config.data.distance)
+        file = tmp_path / "in.sdf"
+        with Chem.SDWriter(str(file)) as writer:
+            for index in range(40):
+                writer.write(molecule_of(dataset, index))
+        predict_file(load(config.folder), file, tmp_path / "out.csv")
+        truth = own_predictions(config.folder, dataset, np.arange(40))
+        rows = rows_of(tmp_path / "out.csv")
+        found = [[float(r["predicted_gap"]), float(r["predicted_mu"])] for r in rows]
+        np.testing.assert_allclose(found, truth, rtol=2e-3)  # SDF has 4 decimals
+
+    def test_smiles_get_conformers_only_where_distances_are_read(self, config):
+        assert Reader(config).makes_conformers == config.data.distance
+        predictor = load(config.folder)
+        smiles = ["CCO", "c1ccccc1", "CC(N)=O"]
+        first, again = (predictor.predict(smiles) for _ in range(2))
+        assert first.equals(again)
+        reasons = predictor.predict(["C[Si]", "not a molecule"])["reason"]
+        assert "element 14" in reasons[0]
+        assert "cannot be parsed" in reasons[1]
+
+    def test_conformers_have_lengths_near_those_of_qm9(self, config):
+        if not config.data.distance:
+            pytest.skip("reads no distances")
+        dataset = QM9(root=config.data.root, limit=120)
+        reader = Reader(config)
+        for index in range(20):
+            graph = reader.from_smiles(dataset.texts("smiles")[index])
+            mine = np.sort(graph.arrays["edge.distance"])
+            truth = np.sort(dataset[index].edge_attr[:, -1].numpy())
+            assert len(mine) == len(truth)
+            np.testing.assert_allclose(mine, truth, atol=0.12)
+
+
+def molecule_of(dataset, index):
+    """The molecule of a QM9 graph, with its coordinates."""
+    from rdkit import Chem
+
+    data = dataset[index]
+    mol = Chem.RWMol()
+    for number in data.z.tolist():
+        mol.AddAtom(Chem.Atom(number))
+    kinds = [Chem.BondType.SINGLE, Chem.BondType.DOUBLE]
+    kinds += [Chem.BondType.TRIPLE, Chem.BondType.AROMATIC]
+    for (a, b), kind in zip(
+        data.edge_index.T.tolist(),
+        data.edge_attr[:, :4].argmax(1).tolist(),
+        strict=True,
+    ):
+        if a < b:
+            mol.AddBond(a, b, kinds[kind])
+            if kind == 3:
+                mol.GetAtomWithIdx(a).SetIsAromatic(True)
+                mol.GetAtomWithIdx(b).SetIsAromatic(True)
+    conformer = Chem.Conformer(data.num_nodes)
+    conformer.SetPositions(data.pos.double().numpy())
+    mol.AddConformer(conformer)
+    return mol
