@@ -209,6 +209,12 @@ def _experiments(
         for section, new in changes.items():
             values[section] = values.get(section, {}) | new
     if epochs is not None:
+        if values["schedule"]["name"] != "step":
+            raise PaperError(
+                f"at the scale {scale} the schedule is {values['schedule']['name']} "
+                f"over all epochs, so the runs of {epochs} epochs would be others; "
+                f"leave --epochs out"
+            )
         values["training"]["epochs"] = epochs
     values["runs"] = runs
     in_folds = values.get("split", {}).get("kind") in FOLDS

@@ -79,9 +79,6 @@ class Board:
         self.states[outcome.run] = outcome.state
         self.outcomes.append(outcome)
 
-    def count(self, state: State) -> int:
-        return sum(found == state for found in self.states.values())
-
     @property
     def running(self) -> dict[str, tuple[str, float]]:
         """Where each run is at work, and for how many seconds."""

@@ -1,0 +1,203 @@
+"""``fullrank reproduce``: the runs of a table or figure, then the page."""
+
+import contextlib
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+from rich.console import Console, Group
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from fullrank.cli.allocator import keep_memory
+from fullrank.cli.train import stopping_politely
+
+if TYPE_CHECKING:
+    from fullrank.paper.cells import Cell
+    from fullrank.paper.grid import Board, Outcome
+    from fullrank.train import Config
+
+app = typer.Typer(add_completion=False)
+
+
+@app.command()
+def reproduce(
+    table: str = typer.Argument(
+        None, help="A table or figure of the paper; --list shows them."
+    ),
+    list_tables: bool = typer.Option(False, "--list", help="Show what there is."),
+    only: list[str] = typer.Option(
+        [], metavar="NAME", help="A model, data set or protocol; may be repeated."
+    ),
+    scale: str = typer.Option("small", help="paper or small."),
+    seeds: int = typer.Option(None, min=1, help="How many; the table says by default."),
+    epochs: int = typer.Option(None, min=1, help="Go on for so many (scale paper)."),
+    dry_run: bool = typer.Option(False, help="Show the runs and what they will cost."),
+    workers: int = typer.Option(1, min=1, help="Processes on this machine."),
+    ray: str = typer.Option(None, metavar="ADDRESS", help="A Ray cluster, or auto."),
+    cpus: float = typer.Option(1, min=0, help="Ray: cores of a run."),
+    gpus: float = typer.Option(0, min=0, help="Ray: GPUs of a run."),
+    retries: int = typer.Option(3, min=0, help="Ray: when a run's node is lost."),
+    folds: Path = typer.Option(
+        None, help="Folder NAME/ of the folds of Zhang et al. for each TU set."
+    ),
+    runs: Path = typer.Option(Path("runs"), help="The folder of run folders."),
+    out: Path = typer.Option(Path("reproduction"), help="Where the page goes."),
+) -> None:
+    """Do the runs of a table that are not done yet, and show it beside the paper's."""
+    from fullrank.paper.cells import cells, figures, table_names
+    from fullrank.paper.grid import unfinished
+    from fullrank.paper.reproduce import single_runs
+
+    if list_tables:
+        print("\n".join([*table_names(), *figures()]))
+        return
+    if table is None:
+        raise typer.BadParameter("which table? --list shows them")
+    chosen = cells(table, scale, only, seeds, epochs, folds, runs)
+    console = Console(stderr=True)
+    if dry_run:
+        _show_costs(chosen, Console())
+        return
+    planned = single_runs(chosen)
+    todo = unfinished(planned)
+    console.print(
+        f"{table}, scale {scale}: {len(planned):,} runs, "
+        f"{len(planned) - len(todo):,} of them done already",
+        highlight=False,
+    )
+    with stopping_politely():
+        outcomes = _run(todo, workers, ray, cpus, gpus, retries, console)
+    _write_page(runs, out, console)
+    _end(outcomes, console)
+
+
+def _run(
+    todo: "Sequence[Config]",
+    workers: int,
+    ray: str | None,
+    cpus: float,
+    gpus: float,
+    retries: int,
+    console: Console,
+) -> "list[Outcome]":
+    from fullrank.paper import grid
+
+    if not todo:
+        return []
+    with _overview(todo, console) as watch:
+        if ray is not None:
+            return grid.run_on_ray(todo, ray, watch, cpus, gpus, retries, keep_memory)
+        if workers > 1:
+            return grid.run_in_processes(todo, workers, watch, keep_memory)
+        return grid.run_here(todo, watch)
+
+
+def _write_page(runs: Path, out: Path, console: Console) -> None:
+    from fullrank.paper.record import make_record
+    from fullrank.report.reproduction import write_reproduction
+
+    if not runs.is_dir():
+        return
+    page = write_reproduction(out, make_record(runs))
+    console.print(f"the page is {page}", highlight=False, soft_wrap=True)
+
+
+def _end(outcomes: "Sequence[Outcome]", console: Console) -> None:
+    failed = [outcome for outcome in outcomes if outcome.state == "failed"]
+    if failed:
+        reasons = dict.fromkeys(outcome.message for outcome in failed)
+        console.print(f"{len(failed)} of {len(outcomes)} runs failed:", style="red")
+        for reason in reasons:
+            console.print(f"  {reason}", markup=False, highlight=False, soft_wrap=True)
+        raise typer.Exit(1)
+
+
+@contextlib.contextmanager
+def _overview(todo: "Sequence[Config]", console: Console) -> Iterator[Any]:
+    """Show what runs where: live for a person, else a line for each run."""
+    shown = _Overview({config.id: config for config in todo}, console)
+    if not console.is_terminal:
+        yield shown.lines
+        return
+    with Live(get_renderable=shown.table, console=console, refresh_per_second=1):
+        yield shown.keep
+
+
+class _Overview:
+    """What a person sees of a grid."""
+
+    def __init__(self, configs: "dict[str, Config]", console: Console) -> None:
+        self.configs = configs
+        self.console = console
+        self.board: Board | None = None
+        self.told = 0
+
+    def keep(self, board: "Board") -> None:
+        self.board = board
+
+    def lines(self, board: "Board") -> None:
+        from fullrank.train.progress import human_time
+
+        for outcome in board.outcomes[self.told :]:
+            self.told += 1
+            why = f": {outcome.message}" if outcome.message else ""
+            self.console.print(
+                f"{self.told}/{len(self.configs)} {outcome.state} {outcome.run} "
+                f"in {human_time(outcome.seconds)}, {outcome.where}{why}",
+                markup=False,
+                highlight=False,
+                soft_wrap=True,
+            )
+
+    def table(self) -> Any:
+        from fullrank.train.journal import read_rows
+        from fullrank.train.progress import human_time
+
+        if self.board is None:
+            return Text("starting")
+        table = Table("run", "epoch", "since", "where", box=None, pad_edge=False)
+        for run, (where, seconds) in self.board.running.items():
+            config = self.configs[run]
+            done = len(read_rows(config.folder / "metrics.csv"))
+            epochs = f"{done}/{config.training.epochs}"
+            table.add_row(run, epochs, human_time(seconds), where)
+        states = Counter(self.board.states.values())
+        counts = ", ".join(f"{number} {state}" for state, number in states.items())
+        return Group(table, Text(counts))
+
+
+def _show_costs(cells: "Sequence[Cell]", console: Console) -> None:
+    from fullrank.paper.reproduce import estimate
+    from fullrank.train.progress import human, human_time
+
+    table = Table("model", "data set", "protocol", box=None, pad_edge=False)
+    for heading in ("runs", "done", "parameters", "time left"):
+        table.add_column(heading, justify="right")
+    costs = []
+    for cost in estimate(cells):
+        costs.append(cost)
+        table.add_row(
+            cost.cell.row,
+            cost.cell.column,
+            cost.cell.protocol,
+            str(cost.runs),
+            str(cost.done),
+            " to ".join(dict.fromkeys(map(human, _ends(cost.parameters)))),
+            human_time(cost.seconds) if cost.seconds is not None else "?",
+        )
+    console.print(table)
+    total = sum(cost.seconds or 0 for cost in costs)
+    console.print(
+        f"about {human_time(total)} one after another, from a few measured steps",
+        highlight=False,
+    )
+    for problem in dict.fromkeys(cost.problem for cost in costs if cost.problem):
+        console.print(f"?: {problem}", markup=False, highlight=False, soft_wrap=True)
+
+
+def _ends(numbers: Sequence[int]) -> list[int]:
+    return [numbers[0], numbers[-1]] if numbers else []

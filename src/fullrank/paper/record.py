@@ -1,0 +1,92 @@
+"""All that the runs say about the paper, as one JSON document."""
+
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from fullrank import __version__
+from fullrank.paper.cells import figures
+from fullrank.paper.claims import RULE, claims, judge, judge_published
+from fullrank.paper.published import published
+from fullrank.paper.results import RunFolder, TableResult, collect, read_runs
+from fullrank.train.files import read_json
+
+FORMAT = 1
+
+
+def make_record(folder: Path) -> dict[str, Any]:
+    """Read a folder of runs and set them beside the published numbers."""
+    found = read_runs(folder)
+    tables = collect(found)
+    return {
+        "format": FORMAT,
+        "fullrank": __version__,
+        "made": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        "runs": _runs(found),
+        "rule": RULE,
+        "claims": [
+            {
+                "says": claim.says,
+                "table": claim.table,
+                "published": asdict(judge_published(claim, published(claim.table))),
+                "scales": {s: asdict(v) for s, v in judge(claim, tables).items()},
+            }
+            for claim in claims()
+        ],
+        "tables": [_table(table) for table in tables],
+        "figures": {name: figure.model_dump() for name, figure in figures().items()},
+    }
+
+
+def read_record(file: Path) -> dict[str, Any]:
+    """Read a document that `make_record` made."""
+    try:
+        record = read_json(file)
+        version = record["format"]
+    except (ValueError, KeyError, TypeError):
+        raise ValueError(
+            f"{file} holds no results: `fullrank report RUNS` makes such a file"
+        ) from None
+    if version != FORMAT:
+        raise ValueError(
+            f"{file} was written by another version of fullrank (format {version}, "
+            f"this one reads {FORMAT}): make it again from the run folders"
+        )
+    return record
+
+
+def _runs(found: RunFolder) -> dict[str, Any]:
+    return {
+        "finished": sum(map(len, found.runs.values())),
+        "unfinished": list(found.unfinished),
+        "unread": dict(found.unread),
+    }
+
+
+def _table(table: TableResult) -> dict[str, Any]:
+    columns = []
+    for name, protocol in table.columns:
+        metric, better = table.number(name)
+        columns.append(
+            {"name": name, "protocol": protocol, "metric": metric, "better": better}
+        )
+    ours = {cell.row for cell in table.cells}
+    return {
+        "name": table.name,
+        "title": table.title,
+        "scale": table.scale,
+        "about": table.about,
+        "rows": [{"name": row, "cited": row not in ours} for row in table.rows],
+        "columns": columns,
+        "cells": [asdict(cell) for cell in table.cells if cell.done],
+        "missing": [
+            {"row": c.row, "column": c.column, "protocol": c.protocol, "runs": c.wanted}
+            for c in table.cells
+            if not c.done
+        ],
+        "published": [
+            {"row": row, "column": column, "mean": number.mean, "std": number.std}
+            for (row, column), number in table.published.items()
+        ],
+    }

@@ -1,0 +1,508 @@
+"""The paper's tables, ours beside published: a page, a Markdown file, a JSON file."""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, ClassVar, cast
+
+from fullrank.report.page import (
+    PALETTE,
+    Block,
+    Figure,
+    Section,
+    Text,
+    render_page,
+)
+
+TITLE = "Reproduction of the paper's tables"
+_NAMES = {"accuracy": "accuracy", "rocauc": "ROC-AUC", "ap": "AP", "f1": "F1"}
+_DIRECTIONS = {"max": "higher is better", "min": "lower is better"}
+_PROTOCOLS = {
+    "gin": "gin: the epoch with the best mean test curve of the folds, as published",
+    "fair": "fair: the epoch that is best on a held-out part of each training fold",
+    "split": "",
+}
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What stands in a place of a table."""
+
+    text: str
+    value: float | None = None
+    best: bool = False
+    published: str = ""
+    published_best: bool = False
+    tag: str = ""
+    note: str = ""
+    css: str = ""
+
+
+@dataclass(frozen=True)
+class _Fragment:
+    """HTML of our own in the place of a figure."""
+
+    html: str
+    caption: str = ""
+    kind: ClassVar[str] = "figure"
+
+
+def write_reproduction(folder: Path, record: Mapping[str, Any]) -> Path:
+    """Write ``results.html``, ``results.md`` and ``results.json``; return the page."""
+    folder.mkdir(parents=True, exist_ok=True)
+    page = folder / "results.html"
+    page.write_text(page_of(record), encoding="utf-8")
+    (folder / "results.md").write_text(markdown_of(record), encoding="utf-8")
+    text = json.dumps(record, ensure_ascii=False, separators=(",", ":"))
+    (folder / "results.json").write_text(text + "\n", encoding="utf-8")
+    return page
+
+
+def page_of(record: Mapping[str, Any]) -> str:
+    """The page as one string of HTML."""
+    sections = [Section("Claims", [_head(), *_claims(record)])]
+    sections += [_table_section(table) for table in record["tables"]]
+    sections += _curve_sections(record)
+    if record["tables"]:
+        sections.append(Section("Cost", [_costs(record)]))
+        sections.append(Section("Where each number comes from", [_origins(record)]))
+    unread = record["runs"]["unread"]
+    if unread:
+        sections.append(
+            Section("Not read", [Text(f"{k}: {why}") for k, why in unread.items()])
+        )
+    made = {"fullrank": record["fullrank"], "made": record["made"]}
+    return render_page(TITLE, _lead(record), sections, made)
+
+
+def markdown_of(record: Mapping[str, Any]) -> str:
+    """The same tables as Markdown, without curves."""
+    lines = [f"# {TITLE}", "", _lead(record), "", "## Claims", "", record["rule"], ""]
+    rows = [[claim, *_plain(cells)] for claim, *cells in _claim_rows(record)]
+    lines += _markdown_table(_claim_columns(record), rows)
+    for table in record["tables"]:
+        lines += ["", f"## {_table_title(table)}", "", *_about(table), ""]
+        rows = [_plain(row) for row in _grid(table)]
+        lines += _markdown_table(_columns(table), rows)
+    if record["tables"]:
+        lines += ["", "## Cost", ""]
+        rows = [_plain(row) for row in _cost_rows(record)]
+        lines += _markdown_table(_COST_COLUMNS, rows)
+        lines += ["", "## Where the numbers come from", ""]
+        lines += [f"- {origin}" for origin in _origins_in_short(record)]
+        lines += ["", "Every run, with its seed and fold, is in `results.json`."]
+    for name, why in record["runs"]["unread"].items():
+        lines += ["", f"Not read: `{name}`: {why}"]
+    lines += ["", f"Made by `fullrank report` {record['fullrank']}, {record['made']}."]
+    return "\n".join(lines) + "\n"
+
+
+def _lead(record: Mapping[str, Any]) -> str:
+    runs = record["runs"]
+    missing = sum(len(table["missing"]) for table in record["tables"])
+    return (
+        f"Made of {runs['finished']:,} finished runs; {len(runs['unfinished']):,} more "
+        f"are begun. Each cell has our mean ± standard deviation (over seeds, on sets "
+        f"with folds over folds), the best of ours in bold, and the published number "
+        f"below it. {missing:,} cells of the tables below have no run yet and say so."
+    )
+
+
+# Claims
+
+
+def _claim_columns(record: Mapping[str, Any]) -> list[str]:
+    return [
+        "claim",
+        "the paper's own numbers",
+        *(f"ours, {s}" for s in _scales(record)),
+    ]
+
+
+def _scales(record: Mapping[str, Any]) -> list[str]:
+    return list(dict.fromkeys(table["scale"] for table in record["tables"]))
+
+
+def _claim_rows(record: Mapping[str, Any]) -> Iterator[list[Any]]:
+    nothing = {"verdict": "not enough runs", "wins": 0, "pairs": 0, "p": None}
+    for claim in record["claims"]:
+        verdicts = [claim["scales"].get(scale, nothing) for scale in _scales(record)]
+        yield [claim["says"], *map(_verdict, [claim["published"], *verdicts])]
+
+
+def _verdict(verdict: Mapping[str, Any]) -> Cell:
+    p = "" if verdict["p"] is None else f", p = {verdict['p']:.2g}"
+    return Cell(
+        verdict["verdict"],
+        note=f"{verdict['wins']} of {verdict['pairs']} pairs{p}",
+        css=f"verdict {verdict['verdict'].replace(' ', '-')}",
+    )
+
+
+def _claims(record: Mapping[str, Any]) -> Iterator[Block]:
+    yield Text(record["rule"])
+    yield _table_block(
+        _claim_columns(record), _claim_rows(record), "", "claims", left=True
+    )
+
+
+# Tables
+
+
+def _table_section(table: Mapping[str, Any]) -> Section:
+    blocks: list[Block] = [Text(line) for line in _about(table)]
+    blocks.append(
+        _table_block(
+            _columns(table), _grid(table), "", f"{table['name']} {table['scale']}"
+        )
+    )
+    return Section(_table_title(table), blocks)
+
+
+def _table_title(table: Mapping[str, Any]) -> str:
+    return f"{table['title']}, scale {table['scale']} ({table['name']})"
+
+
+def _about(table: Mapping[str, Any]) -> list[str]:
+    metrics = dict.fromkeys(
+        f"{_metric(column['metric'])} ({_DIRECTIONS[column['better']]})"
+        for column in table["columns"]
+    )
+    lines = [
+        f"Scale {table['scale']}: {table['about']}. Measured by {', '.join(metrics)}.",
+    ]
+    if table["scale"] != "paper":
+        lines.append(
+            "The published numbers are at the paper's scale: compare models within "
+            "ours, not ours with the published."
+        )
+    folds = dict.fromkeys(cell["folds"] for cell in table["cells"] if cell["folds"])
+    protocols = dict.fromkeys(c["protocol"] for c in table["columns"])
+    explained = [_PROTOCOLS[p] for p in protocols if _PROTOCOLS[p]]
+    if explained:
+        lines.append(f"Protocols — {'; '.join([*explained, *folds])}.")
+    return lines
+
+
+def _metric(name: str) -> str:
+    base = name.removesuffix("_pct")
+    return f"{_NAMES.get(base, base.upper())}{' in %' if name.endswith('_pct') else ''}"
+
+
+def _columns(table: Mapping[str, Any]) -> list[str]:
+    return [
+        "model",
+        *(
+            column["name"] + (f" · {p}" if (p := column["protocol"]) != "split" else "")
+            for column in table["columns"]
+        ),
+    ]
+
+
+def _grid(table: Mapping[str, Any]) -> Iterator[list[Any]]:
+    for row in table["rows"]:
+        name = Cell(row["name"], tag="cited" if row["cited"] else "")
+        yield [name, *(_cell(table, row, column) for column in table["columns"])]
+
+
+def _cell(
+    table: Mapping[str, Any], row: Mapping[str, Any], column: Mapping[str, Any]
+) -> Cell:
+    metric, name = column["metric"], row["name"]
+    number = _published(table, name, column)
+    shown = "" if number is None else _spread(number["mean"], number["std"], metric)
+    best = number is not None and number["mean"] == _best_published(table, column)
+    if row["cited"]:
+        return Cell("", published=shown, published_best=best)
+    found = _found(table, name, column)
+    if found is None or found["mean"] is None:
+        note = _progress(found) if found else ""
+        return Cell("missing", None, False, shown, best, note=note, css="missing")
+    notes = [
+        f"s = {found['s']} of {', '.join(map(str, found['tried']))}"
+        if len(found["tried"]) > 1
+        else "",
+        _counted(found),
+        found["note"],
+    ]
+    return Cell(
+        _spread(found["mean"], found["std"], metric),
+        found["mean"],
+        found["mean"] == _best_of_ours(table, column),
+        shown,
+        best,
+        note="; ".join(filter(None, notes)),
+    )
+
+
+def _published(
+    table: Mapping[str, Any], row: str, column: Mapping[str, Any]
+) -> Mapping[str, Any] | None:
+    """Published are one split, and folds by the protocol gin."""
+    if column["protocol"] == "fair":
+        return None
+    place = (row, column["name"])
+    numbers = ((n["row"], n["column"], n) for n in table["published"])
+    return next((n for r, c, n in numbers if (r, c) == place), None)
+
+
+def _best_published(
+    table: Mapping[str, Any], column: Mapping[str, Any]
+) -> float | None:
+    means = [n["mean"] for n in table["published"] if n["column"] == column["name"]]
+    return _best(means, column)
+
+
+def _best_of_ours(table: Mapping[str, Any], column: Mapping[str, Any]) -> float | None:
+    means = [
+        cell["mean"]
+        for cell in table["cells"]
+        if _place(cell) == (column["name"], column["protocol"])
+        and cell["mean"] is not None
+    ]
+    return _best(means, column)
+
+
+def _best(means: Sequence[float], column: Mapping[str, Any]) -> float | None:
+    return (max if column["better"] == "max" else min)(means, default=None)
+
+
+def _place(cell: Mapping[str, Any]) -> tuple[str, str]:
+    return cell["column"], cell["protocol"]
+
+
+def _found(
+    table: Mapping[str, Any], row: str, column: Mapping[str, Any]
+) -> Mapping[str, Any] | None:
+    wanted = (column["name"], column["protocol"])
+    cells = (c for c in table["cells"] if c["row"] == row and _place(c) == wanted)
+    return next(cells, None)
+
+
+def _progress(cell: Mapping[str, Any]) -> str:
+    return cell["note"] or f"{cell['done']} of {cell['wanted']} runs done"
+
+
+def _counted(cell: Mapping[str, Any]) -> str:
+    count = len(cell["by_seed"])
+    return f"{count} seed{'s' * (count > 1)}"
+
+
+def _spread(mean: float, std: float | None, metric: str) -> str:
+    if metric.endswith("_pct"):
+        return f"{mean:.2f}" if std is None else f"{mean:.2f} ± {std:.2f}"
+    return f"{mean:.4g}" if std is None else f"{mean:.4g} ± {std:.2g}"
+
+
+# Curves
+
+
+def _curve_sections(record: Mapping[str, Any]) -> Iterator[Section]:
+    for table in record["tables"]:
+        figures = [f for f in record["figures"].values() if f["table"] == table["name"]]
+        if not figures:
+            rows = [row["name"] for row in table["rows"]]
+            figures = [{"title": f"Learning curves, {table['title']}", "rows": rows}]
+        for figure in figures:
+            panels = list(_panels(table, figure["rows"]))
+            if panels:
+                title = f"{figure['title']}, scale {table['scale']}"
+                yield Section(title, [Text(_CURVES), *_in_panels(panels)])
+
+
+_CURVES = (
+    "Mean over the runs of a model: validation as lines (by the protocol gin: test), "
+    "training as dots. Click on a name to hide it."
+)
+
+
+def _panels(table: Mapping[str, Any], rows: Sequence[str]) -> Iterator[Figure]:
+    import plotly.graph_objects as go
+
+    colors = dict(zip(rows, PALETTE * (len(rows) // len(PALETTE) + 1), strict=False))
+    for name, column in zip(_columns(table)[1:], table["columns"], strict=True):
+        figure = go.Figure()
+        for row in rows:
+            cell = _found(table, row, column)
+            for part, curve in (cell or {}).get("curves", {}).items():
+                figure.add_scatter(
+                    x=list(range(1, len(curve) + 1)),
+                    y=curve,
+                    name=row,
+                    legendgroup=row,
+                    showlegend=part != "train",
+                    line={
+                        "color": colors[row],
+                        "width": 1.5,
+                        "dash": "dot" if part == "train" else "solid",
+                    },
+                    hovertemplate=f"{row}, {part}, epoch %{{x}}: %{{y:.5g}}"
+                    "<extra></extra>",
+                )
+        if not figure.data:
+            continue
+        figure.update_layout(
+            height=320,
+            margin={"l": 10, "r": 10, "t": 30, "b": 10},
+            title={"text": name, "font": {"size": 14}},
+            xaxis_title="epoch",
+            yaxis={
+                "title": _metric(column["metric"]),
+                "type": "log" if column["better"] == "min" else "linear",
+            },
+            legend={"orientation": "h", "y": -0.3, "font": {"size": 11}},
+        )
+        yield Figure(figure)
+
+
+def _in_panels(panels: Iterable[Figure]) -> Iterator[Block]:
+    html = _macros().panels([panel.html for panel in panels])
+    yield _fragment(html)
+
+
+# Cost and provenance
+
+_COST_COLUMNS = (
+    "table",
+    "scale",
+    "model",
+    "data set",
+    "parameters",
+    "epochs",
+    "seconds an epoch",
+    "peak memory, MB",
+)
+
+
+def _cost_rows(record: Mapping[str, Any]) -> Iterator[list[Any]]:
+    for table, cell in _measured(record):
+        where = cell["column"] + (
+            "" if cell["protocol"] == "split" else f" · {cell['protocol']}"
+        )
+        yield [
+            table["name"],
+            table["scale"],
+            cell["row"],
+            where,
+            Cell(f"{cell['parameters']:,}", cell["parameters"]),
+            Cell(str(cell["epochs"]), cell["epochs"]),
+            Cell(f"{cell['seconds_per_epoch']:.3g}", cell["seconds_per_epoch"]),
+            Cell(f"{cell['peak_memory'] / 1e6:,.0f}", cell["peak_memory"]),
+        ]
+
+
+def _measured(
+    record: Mapping[str, Any],
+) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any]]]:
+    for table in record["tables"]:
+        for cell in table["cells"]:
+            if cell["mean"] is not None:
+                yield table, cell
+
+
+def _costs(record: Mapping[str, Any]) -> Block:
+    caption = (
+        "Seconds are the median over the epochs of all runs, of training and "
+        "validation; memory is the largest of a process, data and libraries included. "
+        "Runs that shared the machine with others are slower."
+    )
+    return _table_block(_COST_COLUMNS, _cost_rows(record), caption, "costs")
+
+
+def _origins(record: Mapping[str, Any]) -> Block:
+    columns = (
+        "table",
+        "model",
+        "data set",
+        "seed",
+        "fold",
+        "run (hash of its configuration)",
+        "best epoch",
+        "commit",
+        "machine",
+        "versions",
+    )
+    rows = [
+        [
+            f"{table['name']}, {table['scale']}",
+            cell["row"],
+            f"{cell['column']} {cell['protocol'] if cell['folds'] else ''}".strip(),
+            str(run["seed"]),
+            "" if run["fold"] is None else str(run["fold"]),
+            run["run"],
+            str(run["best_epoch"] + 1),
+            (run["commit"] or "none")[:12],
+            run["machine"],
+            run["versions"],
+        ]
+        for table, cell in _measured(record)
+        for run in cell["runs"]
+    ]
+    return _table_block(columns, rows, "", "runs", left=True)
+
+
+def _origins_in_short(record: Mapping[str, Any]) -> list[str]:
+    origins: dict[str, set[str]] = {}
+    for _, cell in _measured(record):
+        for run in cell["runs"]:
+            origin = f"{run['machine']}; {run['versions']}; commit {run['commit']}"
+            origins.setdefault(origin, set()).add(run["run"])
+    return [f"{len(runs):,} runs: {origin}" for origin, runs in origins.items()]
+
+
+# Rendering
+
+
+@cache
+def _macros() -> Any:
+    import jinja2
+
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(Path(__file__).parent),
+        autoescape=True,
+        trim_blocks=True,
+    )
+    return environment.get_template("reproduction.html").module
+
+
+def _fragment(html: str) -> Block:
+    return cast(Block, _Fragment(html))
+
+
+def _head() -> Block:
+    return _fragment(_macros().head())
+
+
+def _table_block(
+    columns: Sequence[str],
+    rows: Iterable[Sequence[Any]],
+    caption: str,
+    label: str,
+    left: bool = False,
+) -> Block:
+    return _fragment(_macros().grid(columns, list(rows), caption, label, left))
+
+
+def _plain(cells: Iterable[Any]) -> list[str]:
+    return [cell if isinstance(cell, str) else _in_words(cell) for cell in cells]
+
+
+def _in_words(cell: Cell) -> str:
+    text = f"**{cell.text}**" if cell.best else cell.text
+    published = f"paper {cell.published}" if cell.published else ""
+    tag = f"({cell.tag})" if cell.tag else ""
+    note = f"<sub>{cell.note}</sub>" if cell.note else ""
+    first = " ".join(filter(None, [text, tag]))
+    return "<br>".join(filter(None, [first, published, note]))
+
+
+def _markdown_table(
+    columns: Sequence[str], rows: Iterable[Sequence[str]]
+) -> Iterator[str]:
+    escaped = [[text.replace("|", "\\|") for text in row] for row in [columns, *rows]]
+    yield f"| {' | '.join(escaped[0])} |"
+    yield f"|{' --- |' * len(columns)}"
+    for row in escaped[1:]:
+        yield f"| {' | '.join(row)} |"
