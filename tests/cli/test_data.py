@@ -3,8 +3,10 @@
 import shutil
 import zipfile
 
+import numpy as np
 import pytest
 
+from fullrank.cli.data import _binned
 from fullrank.cli.main import main
 from shared_data import shared_data
 
@@ -60,6 +62,32 @@ def test_truncated_set_is_prepared_again(run, tmp_path):
     file.write_bytes(file.read_bytes()[:100])
     assert run("prepare", "MUTAG", "--mirror", mirror)[0] == 0
     assert run("verify", "MUTAG")[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("values", "labels", "counts"),
+    [
+        ([3, 4, 4, 6], ["3", "4", "5", "6"], [1, 2, 0, 1]),
+        (range(20), [f"{i}–{i + 1}" for i in range(0, 20, 2)], [2] * 10),
+        (
+            [1] * 9 + [2, 30],
+            ["1", "2", "3–4", "5–8", "9–16", "17–30"],
+            [9, 1, 0, 0, 0, 1],
+        ),
+    ],
+)
+def test_histograms_cover_every_value(values, labels, counts):
+    found = _binned(np.array(values))
+    assert (found[0], found[1].tolist()) == (labels, counts)
+
+
+def test_own_python_code(run, tmp_path):
+    (tmp_path / "code" / "project").mkdir(parents=True)
+    (tmp_path / "code" / "project" / "a.py").write_text("def get_it(x): return x\n")
+    status, output, _ = run("describe", "code")
+    assert status == 0
+    assert "tokens, measured by f1" in output
+    assert "directed" in output
 
 
 def test_own_molecules(run, tmp_path):

@@ -54,6 +54,25 @@ def test_no_network_says_which_file_to_put_where(tmp_path, address, url):
     assert os.listdir(tmp_path / "raw") == []
 
 
+def test_a_download_that_breaks_off_leaves_nothing(tmp_path):
+    class BreaksOff(http.server.BaseHTTPRequestHandler):
+        def do_GET(self):
+            self.send_response(200)
+            self.send_header("Content-Length", "1000")
+            self.end_headers()
+            self.wfile.write(b"x" * 10)
+
+        def log_message(self, *args):
+            pass
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), BreaksOff)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    with pytest.raises(DataError, match="ended before all 1000 bytes"):
+        local_copy(f"http://127.0.0.1:{server.server_port}/set.zip", tmp_path, None)
+    server.shutdown()
+    assert os.listdir(tmp_path / "raw") == []
+
+
 def test_mirror_as_argument_or_variable(tmp_path, monkeypatch):
     url = "https://nowhere.invalid/set.zip"
     mirror = tmp_path / "mirror"

@@ -72,6 +72,15 @@ def test_batch_comes_apart_again():
     assert torch.equal(batch.to("cpu").clone()[0].x, batch.get_example(0).x)
 
 
+def test_a_batch_shares_no_memory_with_what_it_came_from():
+    packed, chosen = PackedGraphs.from_graphs(make(0, [(2, 2)] * 3)), np.array([2, 0])
+    batch = packed.batch(chosen)
+    for value in batch.to_dict().values():
+        value.zero_()
+    assert chosen.tolist() == [2, 0]
+    assert packed.batch([2]).x.abs().sum() > 0
+
+
 def test_single_graph_and_negative_index():
     packed = PackedGraphs.from_graphs(make(1, [(2, 2), (4, 3)]))
     assert torch.equal(packed[-1].x, packed[1].x)
@@ -135,6 +144,8 @@ def test_wrong_graphs_are_named():
         )
     with pytest.raises(DataError, match="edge 0 joins graph 0 and graph 1"):
         PackedGraphs.pack(np.array([2, 2]), np.array([[0], [2]]))
+    with pytest.raises(DataError, match="an edge ends in node -1 of 2"):
+        PackedGraphs.pack(np.array([2]), np.array([[0], [-1]]))
     with pytest.raises(DataError, match=r"'node\.x' has 3 rows, not 2"):
         PackedGraphs.pack(np.array([2]), none, {"node.x": np.zeros(3)})
 

@@ -104,3 +104,9 @@ def test_scaffolds_stay_together():
     ]
     assert [len(part) for part in (split.train, split.valid, split.test)] == [12, 4, 4]
     assert not scaffolds[0] & scaffolds[1] | scaffolds[0] & scaffolds[2]
+
+
+def test_a_group_that_is_nearly_everything_is_for_training():
+    split = scaffold_split(["c1ccccc1"] * 9 + ["C1CC1"])
+    assert split.train.tolist() == list(range(9))
+    assert split.test.tolist() + split.valid.tolist() == [9]

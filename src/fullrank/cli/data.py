@@ -119,6 +119,10 @@ def describe(dataset: Any) -> None:
         names = (dataset.notes or {}).get("classes") or map(str, range(10**6))
         labels = [label for label, _ in zip(names, found.class_counts, strict=False)]
         _print_histogram("class", labels, found.class_counts)
+    if dataset.task == "tokens":
+        words = list(dataset.vocabulary[:10])
+        counts = np.bincount(dataset.labels.reshape(-1))
+        _print_histogram("word", words, counts[: len(words)])
     _print_targets(found.targets)
     _print_notes(dataset)
 
@@ -158,16 +162,21 @@ def _features(features: Any) -> str:
 
 
 def _binned(values: np.ndarray, bins: int = 10) -> tuple[list[str], np.ndarray]:
-    """At most ``bins`` ranges of whole numbers, and how many values are in each."""
+    """Ranges of whole numbers, and how many values are in each.
+
+    The ranges are equally wide, or double where most values are far below the largest.
+    """
     low, high = int(values.min()), int(values.max())
-    step = -(-(high - low + 1) // bins)
-    starts = np.arange(low, high + 1, step)
-    counts = np.bincount((values - low) // step, minlength=len(starts))
-    ends = np.minimum(starts + step - 1, high)
+    if high - low > bins * (np.median(values) - low + 1):
+        starts = low + np.array([0, *2 ** np.arange((high - low).bit_length())])
+    else:
+        starts = np.arange(low, high + 1, -(-(high - low + 1) // bins))
+    found = np.searchsorted(starts, values, side="right") - 1
+    ends = [*(starts[1:] - 1), high]
     labels = [
         str(s) if s == e else f"{s}–{e}" for s, e in zip(starts, ends, strict=True)
     ]
-    return labels, counts
+    return labels, np.bincount(found, minlength=len(starts))
 
 
 def _print_histogram(title: str, labels: list[str], counts: np.ndarray) -> None:

@@ -57,6 +57,9 @@ def _download(url: str, file: Path) -> None:
             unfinished.open("wb") as target,
         ):
             shutil.copyfileobj(stream, target)
+        announced = stream.headers.get("Content-Length", unfinished.stat().st_size)
+        if unfinished.stat().st_size != int(announced):
+            raise ConnectionError(f"it ended before all {announced} bytes had come")
         os.replace(unfinished, file)
     except (urllib.error.URLError, TimeoutError, ConnectionError) as error:
         reason = getattr(error, "reason", error)
@@ -93,7 +96,8 @@ def unpacked(source: Path, scratch: Path) -> Iterator[Path]:
                 archive.extractall(folder)
         except _CORRUPT as error:
             raise DataError(
-                f"{source} is not an intact zip archive ({error}); fetch it again"
+                f"{source} is not an intact zip archive ({error}); delete it and fetch "
+                f"it again"
             ) from error
         except OSError as error:
             raise DataError(f"cannot unpack {source} to {scratch}: {error}") from error
@@ -141,8 +145,10 @@ class NumberStream:
 
     def finish(self) -> None:
         """Complain if there are rows left."""
-        with reading(self._file, self._dtype), suppress(StopIteration):
-            if self._table is not None and len(self._table.get_chunk(1)):
+        nothing = suppress(StopIteration, pd.errors.EmptyDataError)
+        with reading(self._file, self._dtype), nothing:
+            self._table = self._table or _open(self._file, self._dtype)
+            if len(self._table.get_chunk(1)):
                 raise DataError(f"{self._file} has more than {self._line} lines")
 
     def check(self, right: np.ndarray, problem: Callable[[int], str]) -> None:
@@ -188,6 +194,8 @@ def _first_wrong_line(file: Path, dtype: type) -> str:
     columns = None
     with opened(file, "rt", encoding="utf-8", errors="replace") as lines:
         for number, line in enumerate(lines, start=1):
+            if not line.strip():
+                continue
             values = line.strip().split(",")
             columns = columns or len(values)
             if len(values) != columns:

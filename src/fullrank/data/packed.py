@@ -225,7 +225,7 @@ class PackedGraphs:
 
     def batch(self, indices: Sequence[int] | np.ndarray) -> Batch:
         """The graphs ``indices``, in this order, as one PyG batch."""
-        graphs = np.asarray(indices, dtype=np.int64).reshape(-1)
+        graphs = np.array(indices, dtype=np.int64).reshape(-1)  # the batch's own
         if len(graphs) == 0:
             raise DataError("a batch needs at least one graph")
         if graphs.min() < 0 or graphs.max() >= len(self):
@@ -372,6 +372,10 @@ def _graph_of_edges(num_nodes: np.ndarray, edge_index: np.ndarray) -> np.ndarray
     if len(empty):
         raise DataError(f"graph {empty[0]} has no nodes; leave such graphs out")
     graph_of_node = np.repeat(np.arange(len(num_nodes)), num_nodes)
+    total = len(graph_of_node)
+    if edge_index.size and not 0 <= edge_index.min() <= edge_index.max() < total:
+        wrong = edge_index.max() if edge_index.min() >= 0 else edge_index.min()
+        raise DataError(f"an edge ends in node {wrong} of {total}, counted from 0")
     graph, other = graph_of_node[edge_index]
     between = np.flatnonzero(graph != other)
     if len(between):

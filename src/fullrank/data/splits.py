@@ -148,14 +148,14 @@ def scaffold_split(
 def grouped_split(
     group_of_graph: Sequence[str], fractions: Sequence[float], how: Mapping[str, Any]
 ) -> Split:
-    """Whole groups in one part each, the largest first where there is room."""
+    """Whole groups in one part each, where there is room; the largest to training."""
     groups: dict[str, list[int]] = {}
     for index, group in enumerate(group_of_graph):
         groups.setdefault(group, []).append(index)
     ends = np.cumsum(fractions[:2]) * len(group_of_graph) + 1e-9
     parts: tuple[list[int], list[int], list[int]] = ([], [], [])
     for members in sorted(groups.values(), key=lambda g: (-len(g), g[0])):
-        if len(parts[0]) + len(members) <= ends[0]:
+        if not parts[0] or len(parts[0]) + len(members) <= ends[0]:
             parts[0].extend(members)
         elif len(parts[0]) + len(parts[1]) + len(members) <= ends[1]:
             parts[1].extend(members)
