@@ -42,6 +42,22 @@ def test_a_layer_with_edge_features_around_it_is_one_layer():
     assert torch.equal(calls[0].edge_attr, data.edge_attr)
 
 
+class Single(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv = GCNConv(2, 2)
+
+    def forward(self, batch):
+        weights = torch.tensor([0.5, 2.0])
+        return self.conv(batch.x, batch.edge_index, edge_weight=weights)
+
+
+def test_a_model_may_call_its_layer_conv_and_give_it_weights():
+    (call,) = record_calls(Single(), graph())
+    assert call.name == "conv"
+    assert call.edge_attr.tolist() == [0.5, 2.0]
+
+
 def test_what_the_probe_cannot_read_is_refused_with_a_sentence():
     data = graph()
 

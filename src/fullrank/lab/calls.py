@@ -10,6 +10,8 @@ from torch import Tensor
 from torch_geometric.data import Data
 from torch_geometric.nn import MessagePassing
 
+from fullrank.nn.registry import AddEdgeFeatures
+
 
 @dataclass(frozen=True)
 class Call:
@@ -99,27 +101,30 @@ def _watched(model: torch.nn.Module, calls: list[Call]) -> Iterator[None]:
 def _outermost_convs(
     model: torch.nn.Module, prefix: str = ""
 ) -> Iterator[tuple[str, torch.nn.Module]]:
-    if isinstance(model, MessagePassing) or _wraps_conv(model):
+    if isinstance(model, MessagePassing | AddEdgeFeatures):
         yield prefix, model
         return
     for name, child in model.named_children():
         yield from _outermost_convs(child, f"{prefix}.{name}" if prefix else name)
 
 
-def _wraps_conv(module: torch.nn.Module) -> bool:
-    """Whether a module is called like a layer and holds one, as ours for edges does."""
-    return isinstance(getattr(module, "conv", None), MessagePassing)
-
-
 def _read_call(name: str, conv: torch.nn.Module, args: tuple, kwargs: dict) -> Call:
     named = dict(zip(("x", "edge_index", "edge_attr"), args, strict=False)) | kwargs
-    x, edge_index = named.pop("x"), named.pop("edge_index")
-    if not isinstance(x, Tensor) or not isinstance(edge_index, Tensor):
+    x, edge_index = named.pop("x", None), named.pop("edge_index", None)
+    if not isinstance(x, Tensor) or not _are_edges(edge_index):
         raise ValueError(
-            f"the probe reads node features and edges given as tensors, but {name} "
-            f"is called with {type(x).__name__} and {type(edge_index).__name__}"
+            f"the probe reads layers called as layer(x, edge_index[, edge_attr]) with "
+            f"tensors, but {name} is called with {type(x).__name__} and "
+            f"{type(edge_index).__name__}"
         )
+    # GCN and its relatives call their third argument so.
+    if "edge_weight" in named:
+        named["edge_attr"] = named.pop("edge_weight")
     attr = named.pop("edge_attr", None)
     attr = None if attr is None else attr.cpu()
     extra = {key: v.cpu() if isinstance(v, Tensor) else v for key, v in named.items()}
     return Call(name, conv, x.cpu(), edge_index.cpu(), attr, extra)
+
+
+def _are_edges(value: Any) -> bool:
+    return isinstance(value, Tensor) and value.dtype == torch.long and value.dim() == 2
