@@ -3,8 +3,15 @@ import torch
 from torch_geometric.data import Data
 
 from fullrank.data.transforms import AddStructuralColors
-from fullrank.nn import CombConv, ExpandingConv, Stack, TanhCoefficients
-from fullrank.nn.structural_coefficients import StructuralCoefficients, expand_colors
+from fullrank.nn import (
+    CombConv,
+    ExpandingConv,
+    GraphNet,
+    Stack,
+    StructuralCoefficients,
+    TanhCoefficients,
+)
+from fullrank.nn.structural_coefficients import expand_colors
 
 # The first outputs of splitmix64 with seed 1234567, as published on Rosetta Code.
 SPLITMIX64 = [
@@ -82,6 +89,15 @@ def test_tells_apart_what_features_cannot(kind, re_sum):
 
     assert difference(TanhCoefficients(3, 3)) < 1e-12
     assert difference(StructuralCoefficients(3, hops=1)) > 1e-3
+
+
+@pytest.mark.parametrize("conv", ["expc-structural", "combc-structural"])
+def test_networks_read_the_colors_of_a_batch(conv):
+    torch.manual_seed(0)
+    net = GraphNet(3, 8, 2, num_layers=2, conv=conv, conv_args={"hops": 1}).double()
+    assert net.convs[1].coefficients.num_aggregators == 8  # 4 + 4, and one a feature
+    hexagon, triangles = net(ring(6)), net(ring(3, 3))
+    assert (hexagon - triangles).norm() > 1e-3
 
 
 def test_relabeling_changes_nothing():

@@ -16,7 +16,6 @@ import torch
 import torch_geometric
 from torch_geometric.utils import degree
 
-import fullrank.nn.structural_coefficients  # noqa: F401 (registers its convolutions)
 from fullrank import __version__
 from fullrank.data.transforms import AddStructuralColors
 from fullrank.lab import PairSuite, separates
