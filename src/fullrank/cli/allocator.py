@@ -7,7 +7,7 @@ import sys
 _M_TRIM_THRESHOLD = -1
 _M_TOP_PAD = -2
 _M_MMAP_THRESHOLD = -3
-_KEPT = 2**30
+_KEPT = 2**31 - 1
 _PAD = 2**26
 
 
