@@ -31,7 +31,7 @@ def load_checkpoint(file: Path, run: str) -> dict[str, Any]:
     except OSError:
         raise
     except Exception as error:
-        reason = str(error).splitlines()[0]
+        reason = str(error).partition("\n")[0] or type(error).__name__
         raise CheckpointError(
             f"{file} is not one of our checkpoints: {reason}"
         ) from None

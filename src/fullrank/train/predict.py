@@ -290,10 +290,8 @@ def _folder_lines(predictor: Predictor, source: Path) -> Iterator[list]:
                 f"{', '.join(wanted.names[:20])}"
             )
     yield ["graph", *predictor.all_columns]
-    for indices in _chunks(range(len(dataset))):
-        graphs = dataset.graphs.select(np.array(indices))
-        for index, values in zip(indices, predictor.values(graphs), strict=True):
-            yield [index, *values.tolist(), None]
+    for index, values in enumerate(predictor.values(dataset.graphs).tolist()):
+        yield [index, *values, None]
 
 
 def _embed(mol: "Chem.Mol") -> None:

@@ -1,0 +1,89 @@
+"""``fullrank train`` as a person runs it."""
+
+import pytest
+import yaml
+
+from fullrank.cli.main import main
+from fullrank.train.files import read_json
+from train.samples import small_config
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch, capsys):
+    """Run the program in an empty folder; returns status, output and errors."""
+    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.chdir(tmp_path)
+
+    def command(*arguments):
+        with pytest.raises(SystemExit) as ended:
+            main(["train", *map(str, arguments)])
+        output = capsys.readouterr()
+        return ended.value.code or 0, output.out, " ".join(output.err.split())
+
+    return command
+
+
+@pytest.fixture
+def config(tmp_path):
+    config = small_config(tmp_path)
+    (tmp_path / "config.yaml").write_text(config.text())
+    return config
+
+
+def test_trains_and_says_what_it_found_and_where(run, config):
+    status, output, errors = run("config.yaml")
+    assert (status, errors) == (0, "")  # quiet where nobody watches
+    result = read_json(config.folder / "result.json")
+    assert f"{result['test']['mae']:.4g}" in output
+    assert str(config.folder) in output
+    assert run("config.yaml")[1] == output  # found, not trained again
+
+
+def test_changes_and_verbosity(run, config):
+    status, output, errors = run("config.yaml", "--set", "training.epochs=2", "-v")
+    assert status == 0
+    assert errors.count("epoch") == 2
+    assert "valid_mae" in errors
+    status, output, errors = run("config.yaml", "--set", "seeds=[1]", "-q")
+    assert (status, output, errors) == (0, "", "")
+
+
+def test_several_runs_are_summarised(run, config):
+    _, output, _ = run("config.yaml", "-s", "seeds=[0, 1]", "-s", "training.epochs=1")
+    assert "mean ± std of 2 runs" in output
+    assert "summary: " in output
+
+
+def test_print_config_shows_everything_and_trains_nothing(run, config):
+    status, output, _ = run("config.yaml", "--print-config", "-s", "model.s=7")
+    values = yaml.safe_load(output)
+    assert status == 0
+    assert values["model"]["s"] == 7
+    assert values["optimizer"]["weight_decay"] == 0.0
+    assert not config.runs.exists()
+
+
+def test_ready_configurations(run):
+    _, output, _ = run("--list")
+    assert "expc/ogbg-molhiv" in output.split()
+    _, output, _ = run("combc/qm9-U0", "--print-config")
+    assert yaml.safe_load(output)["model"]["hidden"] == 512
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["nothing.yaml"], "no file 'nothing.yaml'"),
+        (["config.yaml", "-s", "model.hiden=3"], "'model.hiden' (it was given 3)"),
+        (["config.yaml", "-s", "model.hidden=x"], "model.hidden = 'x'"),
+        (["config.yaml", "-s", "data.targets=[lgp]"], "lgp"),
+        (["config.yaml", "-s", "data.name=gone.csv"], "gone.csv"),
+        (["config.yaml", "-s", "split.kind=given"], "'given'"),
+        (["config.yaml", "-s", "data.name=MUTG"], "MUTAG"),
+    ],
+)
+def test_bad_input_is_one_sentence(run, config, arguments, words):
+    status, output, errors = run(*arguments)
+    assert (status, output) == (2, "")
+    assert words in errors
+    assert "Traceback" not in errors
