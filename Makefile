@@ -13,7 +13,7 @@ $(STAMP): pyproject.toml constraints.txt
 	touch $@
 
 run: $(STAMP)  ## the quick start
-	$(BIN)/fullrank bench layers --quick
+	$(BIN)/fullrank quickstart
 
 test: $(STAMP)  ## the whole fast suite
 	$(BIN)/python -m pytest -n auto
@@ -28,6 +28,8 @@ lint: $(STAMP)
 
 bench: $(STAMP)  ## every benchmark, in full
 	$(BIN)/fullrank bench layers
+	$(BIN)/fullrank bench loading
+	$(BIN)/fullrank bench train
 
 clean:
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache

@@ -43,7 +43,7 @@ SIZES = st.lists(
 )
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(sizes=SIZES, seed=st.integers(0, 99), data=st.data())
 def test_batch_equals_pygs(sizes, seed, data):
     graphs = make(seed, sizes)

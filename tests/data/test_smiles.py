@@ -184,7 +184,7 @@ def test_wrong_arguments(tmp_path):
         read_smiles_csv(tmp_path / "absent.csv", ["y"])
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(st.text(alphabet="CNO()=#123[]+-@/\\.cnH", max_size=12))
 def test_any_text_gives_a_graph_or_a_reason(text):
     truth = Chem.MolFromSmiles(text)

@@ -15,7 +15,7 @@ def one_layer(s=3, **kwargs):
 
 
 @given(graph=graphs(), s=st.integers(1, 6), seed=st.integers(0, 99))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_the_three_stages_rebuild_the_layer(graph, s, seed):
     torch.manual_seed(seed)
     num_nodes, edge_index = graph

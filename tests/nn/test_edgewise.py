@@ -36,7 +36,7 @@ def assert_exact(conv, x, edge_index, edge_attr=None):
 @pytest.mark.parametrize("name", LAYERS)
 @pytest.mark.parametrize("re_sum", [True, False])
 @given(graph=graphs(), s=st.integers(1, 32), seed=st.integers(0, 99))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_equals_the_plain_formula(name, re_sum, graph, s, seed):
     torch.manual_seed(seed)
     num_nodes, edge_index = graph
@@ -47,7 +47,7 @@ def test_equals_the_plain_formula(name, re_sum, graph, s, seed):
 @pytest.mark.parametrize("name", LAYERS)
 @pytest.mark.parametrize("re_sum", [True, False])
 @given(graph=graphs(), edge_dim=st.integers(1, 12), seed=st.integers(0, 99))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_equals_the_plain_formula_with_edge_features(
     name, re_sum, graph, edge_dim, seed
 ):
