@@ -1,7 +1,9 @@
 """The paper's tables and figures as data: which runs each cell stands for."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass
+from functools import cache
 from importlib import resources
 from pathlib import Path
 from typing import Any, Literal
@@ -15,6 +17,8 @@ from fullrank.train.config import AGGREGATORS, FOLDS, Config, parse, yaml_values
 SCALES = ("paper", "small")
 #: What a data set without folds is tested by: its one split.
 ONE_SPLIT = "split"
+# Replaced by a scale, not changed: the options of one schedule mean nothing to another.
+_WHOLE = ("optimizer", "schedule")
 
 
 class PaperError(ValueError):
@@ -202,12 +206,13 @@ def _experiments(
     """Each protocol of a cell with its experiments."""
     model, place, size = table.rows[row], table.columns[column], table.scales[scale]
     ready = (place.like or column).replace("/", "-")
-    values = yaml_values(f"{model.family}/{ready}")
+    values = deepcopy(_ready(f"{model.family}/{ready}"))
     if place.like:
         values["data"]["name"] = column
     for changes in (size.settings, getattr(place, scale)):
         for section, new in changes.items():
-            values[section] = values.get(section, {}) | new
+            kept = {} if section in _WHOLE else values.get(section, {})
+            values[section] = kept | new
     if epochs is not None:
         if values["schedule"]["name"] != "step":
             raise PaperError(
@@ -226,6 +231,10 @@ def _experiments(
             if folds is not None and values["split"].get("folds", 10) == 10:
                 values["split"]["folder"] = folds / column
         yield protocol, _candidates(values, model, place)
+
+
+# Thousands of cells are made of a few dozen files.
+_ready = cache(yaml_values)
 
 
 def _default_seeds(scale: Scale, in_folds: bool) -> int:

@@ -360,12 +360,16 @@ def _on_a_node(
     config: Config, threads: int, bell: Any, prepare: Callable[[], Any] | None
 ) -> Outcome:
     """Do a run in a process of Ray and send its small files along."""
+    from ray import get_runtime_context
+
     _set_up(threads, prepare)
-    bell.ring.remote(config.id, _place())
+    where = f"node {get_runtime_context().get_node_id()} on {_place()}"
+    bell.ring.remote(config.id, where)
     config.folder.mkdir(parents=True, exist_ok=True)
     with FileLock(config.folder / ".lock", timeout=_SECONDS_TO_LET_GO):
         pass
     outcome = _attempt(config)
+    outcome.where = where
     outcome.files = {
         file.name: file.read_text(encoding="utf-8")
         for pattern in _SMALL_FILES

@@ -287,7 +287,7 @@ def _measured(
         peak_memory=summary["peak_memory"],
         folds=_folds(first),
         curves=_curves(runs, metric, cell.protocol, factor),
-        runs=[_provenance(run) for run in runs],
+        runs=sorted(map(_provenance, runs), key=lambda run: (run["seed"], run["fold"])),
     )
 
 

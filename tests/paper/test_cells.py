@@ -1,0 +1,149 @@
+import csv
+
+import pytest
+
+from fullrank.paper.cells import SCALES, PaperError, cells, figures, table_names
+from fullrank.paper.published import published
+from fullrank.train import runs_of
+from shared_data import shared_data
+
+
+def experiments(name, scale, **options):
+    for cell in cells(name, scale, **options):
+        for config in cell.candidates.values():
+            yield cell, config
+
+
+def hyperparameters():
+    file = shared_data().parent / "paper" / "hyperparameters.csv"
+    with file.open() as stream:
+        return {(r["dataset"], r["family"]): r for r in csv.DictReader(stream)}
+
+
+@pytest.mark.parametrize("name", table_names())
+def test_the_scale_paper_has_the_papers_hyperparameters(name):
+    truth = hyperparameters()
+    for cell, config in experiments(name, "paper"):
+        family = "CombC" if cell.row.startswith("CombC") else "ExpC"
+        if (row := truth.get((cell.column, family))) is None:
+            assert cell.column in ("MUTAG", "PROTEINS", "IMDB-BINARY")
+            continue
+        assert config.training.batch_size == int(row["batch_size"])
+        assert config.model.layers == int(row["layers"])
+        assert config.model.hidden == int(row["hidden"])
+        assert config.optimizer.lr == float(row["lr"])
+        assert config.schedule.every == int(row["step_size"])
+        assert config.schedule.factor == float(row["lr_decay"])
+        assert config.model.dropout == float(row["dropout"])
+        assert config.model.readout == row["readout"]
+        assert config.model.batch_norm == (row["batch_norm"] == "yes")
+        # Fewer epochs than the authors' only once the learning rate is below 1%.
+        epochs = config.training.epochs
+        left = config.schedule.factor ** (epochs // config.schedule.every)
+        assert epochs == int(row["epochs_authors_code"]) or left < 0.01
+
+
+@pytest.mark.parametrize("name", table_names())
+def test_the_scale_small_is_the_same_for_all_models_of_a_column(name):
+    settings = {}
+    for cell, config in experiments(name, "small"):
+        values = config.model_dump(mode="json")
+        for own in ("conv", "s", "re_sum"):
+            del values["model"][own]
+        place = cell.column, cell.protocol
+        assert settings.setdefault(place, values) == values
+
+
+def test_the_small_scale_of_qm9():
+    for _, config in experiments("ablation-qm9", "small"):
+        assert config.data.limit == 10_000
+        assert (config.model.hidden, config.model.layers) == (64, 4)
+        assert config.training.epochs == 30
+
+
+def test_rows_are_the_papers_and_the_others_are_cited():
+    cited = {
+        "ablation-ogb": set(),
+        "ablation-qm9": set(),
+        "baselines-ogb-tu": {
+            "DGK",
+            "PSCN",
+            "AWE",
+            "DiffPool",
+            "CapsGNN",
+            "PPGN",
+            "HIMP",
+            "WEGL",
+        },
+        "baselines-qm9": {"DTNN", "MPNN", "k-GNN", "PPGN"},
+    }
+    for name in table_names():
+        ours = {cell.row for cell in cells(name, "paper")}
+        theirs = {row for row, _ in published(name)}
+        assert theirs - ours == cited[name]
+        columns = {cell.column for cell in cells(name, "paper")}
+        assert {column for _, column in published(name)} <= columns
+
+
+def test_the_baselines_of_qm9():
+    found = {cell.row: config for cell, config in experiments("baselines-qm9", "paper")}
+    assert found["GAT-s"].model.arguments == {"heads": 8}
+    assert found["GIN0*"].model.conv == "gin0"
+    assert not found["GIN0*"].model.batch_norm
+    convs = {config.model.conv for config in found.values()}
+    assert convs == {"gin0", "gat", "expc", "combc", "gcn", "sage", "pna", "gen"}
+
+
+def test_expc_s_has_the_papers_choices():
+    (qm9,) = cells("baselines-qm9", "paper", ["ExpC-s", "mu"])
+    assert list(qm9.candidates) == [4, 8, 16, 32]
+    (hiv,) = cells("baselines-ogb-tu", "paper", ["ExpC-s", "ogbg-molhiv"])
+    assert [config.model.s for config in hiv.candidates.values()] == [4]
+
+
+@pytest.mark.parametrize("scale", SCALES)
+def test_tables_and_figures_share_their_runs(scale):
+    def ids(name, only=()):
+        found = experiments(name, scale, only=only, seeds=1)
+        return {run.id for _, config in found for run in runs_of(config)}
+
+    ablation = ids("ablation-qm9")
+    assert ids("baselines-qm9", ["ExpC-s", "CombC"]) < ablation
+    for name, figure in figures().items():
+        assert ids(name) <= ids(figure.table)
+    assert len(ablation) == 96
+
+
+def test_sets_with_folds_are_done_by_both_protocols_on_the_given_folds(tmp_path):
+    found = cells("baselines-ogb-tu", "paper", ["COLLAB", "GIN"], folds=tmp_path)
+    assert [cell.protocol for cell in found] == ["gin", "fair"]
+    for cell in found:
+        config = cell.candidates[None]
+        assert config.split.kind == cell.protocol
+        assert config.split.folder == tmp_path / "COLLAB"
+        assert len(runs_of(config)) == 10
+
+
+def test_only_takes_models_data_sets_and_protocols():
+    found = cells("baselines-ogb-tu", "small", ["GIN", "GCN", "MUTAG", "fair"])
+    assert [(c.row, c.column, c.protocol) for c in found] == [
+        ("GCN", "MUTAG", "fair"),
+        ("GIN", "MUTAG", "fair"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (("ablation-qm", "small"), ["'ablation-qm'", "did you mean 'ablation-qm9'"]),
+        (("ablation-qm9", "smal"), ["'smal'", "did you mean 'small'"]),
+        (("ablation-qm9", "small", ["ExpC-33"]), ["'ExpC-33'", "'ExpC-3"]),
+        (("ablation-qm9", "small", ["qm9/gab"]), ["'qm9/gab'", "'qm9/gap'"]),
+        (("ablation-qm9", "small", [], None, 5), ["cosine", "--epochs"]),
+    ],
+)
+def test_what_does_not_exist(call, words):
+    with pytest.raises(PaperError) as error:
+        cells(*call)
+    for word in words:
+        assert word in str(error.value)

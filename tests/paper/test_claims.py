@@ -1,0 +1,77 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fullrank.paper.cells import table_names
+from fullrank.paper.claims import claims, judge, judge_published, sign_test
+from fullrank.paper.published import Number, published
+from fullrank.paper.results import collect, read_runs
+from paper.samples import write_qm9
+
+
+def verdicts(tables):
+    return {claim.says: judge(claim, tables) for claim in claims()}
+
+
+def test_the_sign_test_by_hand():
+    # 2 of 7: P(X >= 5) of 7 fair coins is 29/128; 1 of 10: P(X >= 9) is 11/1024.
+    assert sign_test([1.0] * 5 + [-1.0] * 2).p == pytest.approx(29 / 128)
+    assert sign_test([1.0] * 5 + [-1.0] * 2).verdict == "does not"
+    assert sign_test([1.0] * 9 + [-1.0]).p == pytest.approx(11 / 1024)
+    assert sign_test([1.0] * 9 + [-1.0]).verdict == "holds"
+    assert sign_test([1.0] * 4).verdict == "not enough runs"
+    assert sign_test([1.0] * 5).verdict == "holds"
+    assert sign_test([-1.0] * 5).verdict == "does not"
+
+
+@given(st.lists(st.sampled_from([-1.0, 0.0, 1.0]), max_size=30))
+def test_ties_do_not_count(signs):
+    assert sign_test(signs) == sign_test([sign for sign in signs if sign])
+
+
+def test_every_claim_is_about_rows_that_exist():
+    for claim in claims():
+        assert claim.table in table_names()
+        assert judge_published(claim, published(claim.table)).pairs >= 0
+
+
+def test_the_runs_decide(tmp_path):
+    write_qm9(tmp_path)
+    found = verdicts(collect(read_runs(tmp_path)))
+    more = found["Four aggregators are better than one"]["small"]
+    assert (more.verdict, more.wins, more.pairs) == ("holds", 9, 9)
+    # In these runs 16 aggregators are better than 32, and nobody ran GCN.
+    less = found["Thirty-two aggregators are better than sixteen"]["small"]
+    assert (less.verdict, less.wins, less.pairs) == ("does not", 0, 9)
+    gcn = found["ExpC is better than GCN on QM9"]["small"]
+    assert (gcn.verdict, gcn.pairs) == ("not enough runs", 0)
+    assert found["ExpC is better than GIN on QM9"]["small"].verdict == "holds"
+    assert found["Re-SUM helps ExpC on OGB"] == {}
+
+
+def test_the_papers_own_numbers():
+    found = {c.says: judge_published(c, published(c.table)) for c in claims()}
+    # Table 2: from s = 1 to s = 4 only C_v gets worse.
+    four = found["Four aggregators are better than one"]
+    assert (four.wins, four.pairs, four.verdict) == (11, 12, "holds")
+    # Re-SUM on ogbg-molhiv makes ExpC worse; four data sets are too few to tell.
+    hiv = found["Re-SUM helps ExpC on OGB"]
+    assert (hiv.wins, hiv.pairs, hiv.verdict) == (3, 4, "not enough runs")
+
+
+def test_dense_sets_are_compared_with_sparse_ones():
+    (claim,) = (c for c in claims() if c.dense and c.better == "ExpC-s")
+
+    def number(mean):
+        return Number("accuracy_pct", "max", mean, None)
+
+    numbers = {
+        ("GIN", "COLLAB"): number(80.0),
+        ("ExpC-s", "COLLAB"): number(90.0),  # half of the error is saved
+        ("GIN", "REDDIT-BINARY"): number(92.0),
+        ("ExpC-s", "REDDIT-BINARY"): number(94.0),  # a quarter
+        ("GIN", "ogbg-molhiv"): number(70.0),
+        ("ExpC-s", "ogbg-molhiv"): number(88.0),  # three fifths
+    }
+    verdict = judge_published(claim, numbers)
+    assert (verdict.wins, verdict.pairs) == (1, 2)

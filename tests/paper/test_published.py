@@ -1,0 +1,45 @@
+import re
+
+import pytest
+
+from fullrank.paper.cells import table_names
+from fullrank.paper.published import Number, published
+from shared_data import shared_data
+
+# A row of each table as LaTeX has it, and where its numbers are found.
+LABELS = {
+    "ablation-ogb": "ogbg-ablation",
+    "ablation-qm9": "qm9-ablation",
+    "baselines-ogb-tu": "ogbg-baselines",
+    "baselines-qm9": "qm9-baselines",
+}
+
+
+def test_every_number_of_the_four_tables_is_there():
+    assert {name: len(published(name)) for name in table_names()} == {
+        "ablation-ogb": 20,
+        "ablation-qm9": 96,
+        "baselines-ogb-tu": 47,
+        "baselines-qm9": 96,
+    }
+    assert published("baselines-ogb-tu")["ExpC-s", "ogbg-molhiv"] == Number(
+        "rocauc_pct", "max", 77.99, 0.82
+    )
+    assert published("ablation-qm9")["CombC*", "qm9/mu"] == Number(
+        "mae", "min", 0.4062, None
+    )
+
+
+@pytest.mark.parametrize("name", sorted(LABELS))
+def test_the_means_are_those_of_the_paper_in_its_order(name):
+    paper = shared_data().parent / "paper" / "paper.tex"
+    tables = re.findall(r"\\begin{table}.*?\\end{table}", paper.read_text(), re.DOTALL)
+    (table,) = (t for t in tables if f"\\label{{{LABELS[name]}}}" in t)
+    body = re.sub(r"\\citep?{[^}]*}", "", table[table.index("\\midrule") :])
+    cells = [cell for line in body.split("\\\\") for cell in line.split("&")[1:]]
+    printed = [
+        float(re.search(r"\d+(\.\d+)?", cell).group())
+        for cell in cells
+        if "NA" not in cell
+    ]
+    assert [number.mean for number in published(name).values()] == printed

@@ -1,0 +1,132 @@
+import statistics
+from pathlib import Path
+
+import pytest
+
+from fullrank.paper.results import collect, read_runs
+from paper.samples import runs_for, write_qm9, write_run
+
+
+def result_of(runs, table, row, column, protocol="split", scale="small"):
+    found = {(t.name, t.scale): t for t in collect(read_runs(runs))}
+    return found[table, scale].cell(row, column, protocol)
+
+
+@pytest.fixture(scope="module")
+def qm9(tmp_path_factory):
+    runs = tmp_path_factory.mktemp("runs")
+    write_qm9(runs)
+    return runs
+
+
+def test_mean_and_deviation_over_seeds_with_curves_and_origin(qm9):
+    cell = result_of(qm9, "ablation-qm9", "ExpC-4", "qm9/mu")
+    values = [1.1 * 0.8 * (1 + 0.01 * seed) for seed in range(3)]
+    assert list(cell.by_seed.values()) == pytest.approx(values)
+    assert cell.mean == pytest.approx(statistics.fmean(values))
+    assert cell.std == pytest.approx(statistics.stdev(values))
+    assert (cell.wanted, cell.done, cell.epochs) == (3, 3, 30)
+    assert cell.curves["valid"] == [pytest.approx(0.808)] * 30
+    assert cell.curves["train"] == [pytest.approx(0.404)] * 30
+    assert [run["seed"] for run in cell.runs] == [0, 1, 2]
+    assert all(run["commit"] == "0123456789abcdef" for run in cell.runs)
+    assert all((qm9 / run["run"]).is_dir() for run in cell.runs)
+
+
+def test_s_is_chosen_on_validation_not_on_test(qm9, tmp_path):
+    assert result_of(qm9, "baselines-qm9", "ExpC-s", "qm9/mu").s == 16
+    for s, valid, test in ((4, 0.3, 0.9), (8, 0.5, 0.1)):
+        args = ("baselines-qm9", "small", tmp_path, ["ExpC-s", "mu"], 1, s)
+        write_run(*runs_for(*args), "mae", valid, test)
+    cell = result_of(tmp_path, "baselines-qm9", "ExpC-s", "qm9/mu")
+    assert (cell.s, cell.mean) == (4, 0.9)
+    assert cell.note == "s = 16, 32 not run yet"
+
+
+def test_a_cell_without_runs_is_missing_and_an_untouched_table_is_left_out(qm9):
+    cell = result_of(qm9, "ablation-qm9", "ExpC-4", "qm9/H")
+    assert (cell.mean, cell.done, cell.wanted) == (None, 0, 3)
+    scales = {(t.name, t.scale) for t in collect(read_runs(qm9))}
+    assert scales == {("ablation-qm9", "small"), ("baselines-qm9", "small")}
+
+
+def test_gin_takes_the_epoch_of_the_best_mean_test_curve(tmp_path):
+    runs = runs_for("baselines-ogb-tu", "small", tmp_path, ["GIN", "MUTAG", "gin"])
+    assert len(runs) == 3
+    for fold, run in enumerate(runs):
+        curve = [0.5] * 15
+        curve[fold] = 1.0  # the best epoch of this fold alone
+        curve[7] = 0.7 + 0.1 * fold
+        write_run(run, "accuracy", 0.5, 0.1, curve)
+    cell = result_of(tmp_path, "baselines-ogb-tu", "GIN", "MUTAG", "gin")
+    assert cell.mean == pytest.approx(80.0)
+    assert cell.std == pytest.approx(10.0)
+    assert cell.folds == "3 stratified folds"
+    assert cell.curves["test"][7] == pytest.approx(80.0)
+
+
+def test_a_seed_counts_only_with_all_its_folds(tmp_path):
+    runs = runs_for("baselines-ogb-tu", "small", tmp_path, ["GIN", "MUTAG", "fair"], 2)
+    for run in runs[:5]:
+        write_run(run, "accuracy", 0.5, 0.6 + 0.1 * run.split.fold)
+    cell = result_of(tmp_path, "baselines-ogb-tu", "GIN", "MUTAG", "fair")
+    assert cell.by_seed == {0: pytest.approx(70.0)}
+    assert cell.done == 5
+
+
+def test_gin_takes_the_s_that_fair_chose(tmp_path):
+    for protocol in ("gin", "fair"):
+        for s, valid in ((3, 0.6), (4, 0.9)):
+            only = ["ExpC-s", "MUTAG", protocol]
+            args = ("baselines-ogb-tu", "small", tmp_path, only, 1, s)
+            for run in runs_for(*args):
+                # What gin watches is the test part, where s = 3 looks better.
+                write_run(run, "accuracy", valid, 1.5 - valid, [1.5 - valid] * 15)
+        cell = result_of(tmp_path, "baselines-ogb-tu", "ExpC-s", "MUTAG", "gin")
+        if protocol == "gin":
+            assert cell.mean is None
+            assert "fair is not run yet" in cell.note
+    assert (cell.s, cell.mean) == (4, pytest.approx(60.0))
+
+
+def test_the_folds_of_zhang_are_found_and_named(tmp_path):
+    runs = runs_for("baselines-ogb-tu", "paper", tmp_path, ["GIN", "MUTAG", "fair"])
+    for run in runs:
+        zhang = run.changed(split={"folder": Path("anywhere/MUTAG")})
+        write_run(zhang, "accuracy", 0.5, 0.6)
+    cell = result_of(tmp_path, "baselines-ogb-tu", "GIN", "MUTAG", "fair", "paper")
+    assert cell.mean == pytest.approx(60.0)
+    assert cell.folds == "10 folds of Zhang et al."
+
+
+def test_runs_trained_longer_are_still_the_tables(tmp_path):
+    only = ["CombC", "ogbg-molhiv"]
+    (run,) = runs_for("baselines-ogb-tu", "paper", tmp_path, only)
+    longer = run.changed(training={"epochs": 400})
+    assert longer.id == run.id
+    write_run(longer, "rocauc", 0.8, 0.77)
+    cell = result_of(
+        tmp_path, "baselines-ogb-tu", "CombC", "ogbg-molhiv", "split", "paper"
+    )
+    assert (cell.mean, cell.epochs) == (pytest.approx(77.0), 400)
+
+
+def test_folders_of_another_version_are_named_and_the_rest_is_read(qm9, tmp_path):
+    write_qm9(tmp_path, seeds=1)
+    folders = sorted(tmp_path.iterdir())
+    config = folders[0] / "config.yaml"
+    config.write_text(config.read_text() + "new_option: 3\n")
+    folders[1].rename(tmp_path / "qm9-expc-000000000000")
+    (folders[2] / "result.json").unlink()
+    found = read_runs(tmp_path)
+    assert list(found.unread) == sorted([folders[0].name, "qm9-expc-000000000000"])
+    assert "another version" in found.unread[folders[0].name]
+    assert "new_option" in found.unread[folders[0].name]
+    assert folders[1].name in found.unread["qm9-expc-000000000000"]
+    assert found.unfinished == [folders[2].name]
+    assert sum(map(len, found.runs.values())) == len(folders) - 3
+
+
+def test_no_folder(tmp_path):
+    with pytest.raises(ValueError, match="there is no folder .*nothing"):
+        read_runs(tmp_path / "nothing")
