@@ -1,0 +1,213 @@
+"""``fullrank bench train``: epochs of one model, as a user of the formula has it, and
+ours.
+
+Each side is a process of its own, for the allocator's setting holds for a whole
+process. They take turns, so that a noisy moment hits both.
+"""
+
+import contextlib
+import json
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import torch
+from rich.console import Console
+from rich.table import Table
+from torch import Tensor
+from torch_geometric.data import Data
+from torch_geometric.loader import DataLoader
+
+from fullrank.bench.plain import PlainExpandingConv
+from fullrank.data import QM9, GraphDataset, from_graphs
+from fullrank.nn import GraphNet, register_conv
+
+AGREEMENT = 1e-8
+STEPS_COMPARED = 20
+SIDES = ("plain", "ours")
+
+
+@dataclass
+class Workload:
+    """What is trained on what."""
+
+    title: str
+    hidden: int
+    layers: int
+    batch_size: int
+    graphs: int
+    graphs_if_quick: int
+
+
+WORKLOADS = {
+    "molecules": Workload("QM9, d=256, s=4, 4 layers", 256, 4, 64, 2560, 640),
+    "dense": Workload("COLLAB-like, d=180, s=4, 3 layers", 180, 3, 32, 160, 64),
+}
+
+
+@dataclass
+class Row:
+    """One line of the table; the difference is that of the first losses in float64."""
+
+    workload: str
+    plain_seconds: float
+    our_seconds: float
+    times_faster: float
+    largest_difference: float
+
+
+def run(quick: bool, json_file: Path | None) -> list[Row]:
+    """Measure, print, and write the rows as JSON if a file is named."""
+    rows = [measure(name, quick) for name in WORKLOADS]
+    table = Table("training", title="One epoch: plain formula and DataLoader, and ours")
+    for column in ("plain", "ours", "faster by", "losses differ by"):
+        table.add_column(column, justify="right")
+    for row in rows:
+        table.add_row(
+            WORKLOADS[row.workload].title,
+            f"{row.plain_seconds:.2f} s",
+            f"{row.our_seconds:.2f} s",
+            f"{row.times_faster:.1f} times",
+            f"{row.largest_difference:.0e}",
+        )
+    Console().print(table)
+    if json_file is not None:
+        json_file.write_text(json.dumps([asdict(row) for row in rows], indent=1))
+    return rows
+
+
+def measure(name: str, quick: bool) -> Row:
+    """Check that both sides compute the same, then let them train in turns."""
+    with contextlib.ExitStack() as stack:
+        sides = {side: stack.enter_context(_start(side, name, quick)) for side in SIDES}
+        losses = {side: _ask(process, "losses") for side, process in sides.items()}
+        difference = max(
+            abs(one - other) / abs(one)
+            for one, other in zip(losses["plain"], losses["ours"], strict=True)
+        )
+        if difference > AGREEMENT:
+            raise ValueError(f"{name}: the losses differ by {difference:.1e}")
+        seconds: dict[str, list[float]] = {side: [] for side in SIDES}
+        for _ in range(2 if quick else 5):
+            for side, process in sides.items():
+                seconds[side].append(_ask(process, "epoch"))
+        for process in sides.values():
+            process.communicate(timeout=60)
+    plain, ours = (statistics.median(seconds[side]) for side in SIDES)
+    return Row(name, plain, ours, plain / ours, difference)
+
+
+def _start(side: str, name: str, quick: bool) -> subprocess.Popen:
+    command = [sys.executable, "-m", "fullrank.bench.train", side, name, str(quick)]
+    return subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+
+
+def _ask(process: subprocess.Popen, what: str):
+    assert process.stdin is not None
+    assert process.stdout is not None
+    process.stdin.write(f"{what}\n")
+    process.stdin.flush()
+    answer = process.stdout.readline()
+    if not answer:
+        raise ValueError(f"the process {process.args} ended before it answered")
+    return json.loads(answer)
+
+
+class _PlainConv(PlainExpandingConv):
+    def forward(self, x, edge_index, edge_attr=None, **_):
+        return super().forward(x, edge_index, edge_attr)
+
+
+class Trainer:
+    """One side's model, optimiser and batches."""
+
+    def __init__(self, side: str, name: str, quick: bool, dtype: torch.dtype) -> None:
+        load = WORKLOADS[name]
+        count = load.graphs_if_quick if quick else load.graphs
+        dataset = _molecules(count) if name == "molecules" else dense_graphs(count)
+        self.batches: Iterable = dataset.loader(batch_size=load.batch_size)
+        if side == "plain":
+            graphs = [dataset[index] for index in range(count)]
+            self.batches = DataLoader(graphs, batch_size=load.batch_size)
+        torch.manual_seed(0)
+        self.network = GraphNet(
+            dataset.node_features.dim,
+            load.hidden,
+            1,
+            load.layers,
+            conv="plain" if side == "plain" else "expc",
+            conv_args={"num_aggregators": 4},
+            edge_dim=dataset.edge_features.dim or None,
+        ).to(dtype)
+        self.optimizer = torch.optim.Adam(self.network.parameters(), lr=1e-4)
+        self.dtype = dtype
+
+    def step(self, batch) -> Tensor:
+        batch = batch.apply(lambda t: t.to(self.dtype) if t.is_floating_point() else t)
+        loss = (self.network(batch) - batch.y.view(-1, 1)).abs().mean()
+        self.optimizer.zero_grad()
+        loss.backward()
+        self.optimizer.step()
+        return loss.detach()
+
+    def epoch(self) -> float:
+        """Seconds of one pass."""
+        start = time.perf_counter()
+        for batch in self.batches:
+            self.step(batch)
+        return time.perf_counter() - start
+
+    def first_losses(self) -> list[float]:
+        losses: list[float] = []
+        while True:
+            for batch in self.batches:
+                losses.append(float(self.step(batch)))
+                if len(losses) == STEPS_COMPARED:
+                    return losses
+
+
+def _molecules(count: int) -> GraphDataset:
+    return QM9(limit=count, progress=False).select_targets(["gap"])
+
+
+def dense_graphs(count: int, seed: int = 0) -> GraphDataset:
+    """Unions of three cliques, about as large and dense as COLLAB's graphs."""
+    generator = torch.Generator().manual_seed(seed)
+    graphs = []
+    for _ in range(count):
+        size = int(torch.randint(50, 100, (), generator=generator))
+        adjacency = torch.zeros(size, size, dtype=torch.bool)
+        for _ in range(3):
+            members = torch.rand(size, generator=generator) < 0.7
+            adjacency |= members[:, None] & members
+        edges = adjacency.fill_diagonal_(False).nonzero().T
+        x = torch.randn(size, 32, generator=generator)
+        graphs.append(Data(x, edges, y=torch.rand(1, generator=generator)))
+    return from_graphs(graphs, task="regression")
+
+
+def _serve(side: str, name: str, quick: bool) -> None:
+    """Answer the questions of `measure` from standard input, line by line."""
+    register_conv("plain")(_PlainConv)
+    if side == "ours":
+        from fullrank.cli.allocator import keep_memory
+
+        keep_memory()
+    exact = Trainer(side, name, quick, torch.float64)
+    for line in sys.stdin:
+        if line.strip() == "losses":
+            print(json.dumps(exact.first_losses()), flush=True)
+            fast = Trainer(side, name, quick, torch.float32)
+            fast.epoch()  # warms up
+        else:
+            print(fast.epoch(), flush=True)
+
+
+if __name__ == "__main__":
+    _serve(sys.argv[1], sys.argv[2], sys.argv[3] == "True")
