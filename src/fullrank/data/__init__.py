@@ -18,12 +18,15 @@ from fullrank.data.splits import (
     stratified_folds,
     zhang_folds,
 )
+from fullrank.data.structure import StructuralColors, structural_colors
+from fullrank.data.transforms import AddStructuralColors
 from fullrank.data.tu import TU, read_tu_folder
 
 __all__ = [
     "OGB",
     "QM9",
     "TU",
+    "AddStructuralColors",
     "DataError",
     "Features",
     "Field",
@@ -33,6 +36,7 @@ __all__ = [
     "PackedLoader",
     "Part",
     "Split",
+    "StructuralColors",
     "Target",
     "from_graphs",
     "graph_from_smiles",
@@ -45,5 +49,6 @@ __all__ = [
     "read_tu_folder",
     "scaffold_split",
     "stratified_folds",
+    "structural_colors",
     "zhang_folds",
 ]
