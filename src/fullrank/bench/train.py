@@ -28,6 +28,7 @@ from fullrank.nn import GraphNet, register_conv
 
 AGREEMENT = 1e-8
 STEPS_COMPARED = 20
+GRAPHS_COMPARED = 8  # in each of these steps
 SIDES = ("plain", "ours")
 
 
@@ -44,8 +45,8 @@ class Workload:
 
 
 WORKLOADS = {
-    "molecules": Workload("QM9, d=256, s=4, 4 layers", 256, 4, 64, 2560, 640),
-    "dense": Workload("COLLAB-like, d=180, s=4, 3 layers", 180, 3, 32, 160, 64),
+    "molecules": Workload("QM9, d=256, s=4, 4 layers", 256, 4, 64, 2560, 320),
+    "dense": Workload("COLLAB-like, d=180, s=4, 3 layers", 180, 3, 32, 160, 32),
 }
 
 
@@ -131,10 +132,11 @@ class Trainer:
         load = WORKLOADS[name]
         count = load.graphs_if_quick if quick else load.graphs
         dataset = _molecules(count) if name == "molecules" else dense_graphs(count)
-        self.batches: Iterable = dataset.loader(batch_size=load.batch_size)
+        size = GRAPHS_COMPARED if dtype == torch.float64 else load.batch_size
+        self.batches: Iterable = dataset.loader(batch_size=size)
         if side == "plain":
             graphs = [dataset[index] for index in range(count)]
-            self.batches = DataLoader(graphs, batch_size=load.batch_size)
+            self.batches = DataLoader(graphs, batch_size=size)
         torch.manual_seed(0)
         self.network = GraphNet(
             dataset.node_features.dim,
