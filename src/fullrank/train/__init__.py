@@ -2,6 +2,7 @@
 
 from fullrank.train.config import Config, ConfigError, load_config, parse, ready_configs
 from fullrank.train.interrupt import Interrupted
+from fullrank.train.predict import Predictor, load
 from fullrank.train.protocols import run_experiment, runs_of, summarize
 from fullrank.train.run import RunError, finished, run_one
 
@@ -9,8 +10,10 @@ __all__ = [
     "Config",
     "ConfigError",
     "Interrupted",
+    "Predictor",
     "RunError",
     "finished",
+    "load",
     "load_config",
     "parse",
     "ready_configs",
