@@ -126,7 +126,10 @@ def cluster():
     import ray
     from ray.cluster_utils import Cluster
 
-    made = Cluster(initialize_head=True, head_node_args={"num_cpus": 1})
+    # Ray gives a silent node half a minute; here three seconds are enough.
+    soon = {"health_check_period_ms": 1000, "health_check_failure_threshold": 3}
+    head = {"num_cpus": 1, "_system_config": soon, "include_dashboard": False}
+    made = Cluster(initialize_head=True, head_node_args=head)
     yield made
     ray.shutdown()
     made.shutdown()
@@ -136,9 +139,9 @@ def cluster():
 def test_two_ray_nodes_of_which_one_is_killed(tmp_path, cluster):
     doomed = cluster.add_node(num_cpus=1)
     cluster.wait_for_nodes()
-    long = {"training": {"epochs": 60}}
-    here = seeds_of(tmp_path, 4, **long)
-    there = seeds_of(tmp_path, 4, runs="elsewhere", **long)
+    long = {"training": {"epochs": 30}}
+    here = seeds_of(tmp_path, 3, **long)
+    there = seeds_of(tmp_path, 3, runs="elsewhere", **long)
     killer = KillsANode(cluster, doomed, tmp_path / "elsewhere")
 
     outcomes = run_on_ray(there, cluster.address, killer)

@@ -28,10 +28,14 @@ _PROTOCOLS = {
 
 @dataclass(frozen=True)
 class Cell:
-    """What stands in a place of a table."""
+    """What stands in a place of a table.
+
+    Attributes:
+        value: What it is sorted by: its text by default; with ``""`` it goes last.
+    """
 
     text: str
-    value: float | None = None
+    value: float | str | None = None
     best: bool = False
     published: str = ""
     published_best: bool = False
@@ -215,11 +219,11 @@ def _cell(
     shown = "" if number is None else _spread(number["mean"], number["std"], metric)
     best = number is not None and number["mean"] == _best_published(table, column)
     if row["cited"]:
-        return Cell("", published=shown, published_best=best)
+        return Cell("", value="", published=shown, published_best=best)
     found = _found(table, name, column)
     if found is None or found["mean"] is None:
         note = _progress(found) if found else ""
-        return Cell("missing", None, False, shown, best, note=note, css="missing")
+        return Cell("missing", "", False, shown, best, note=note, css="missing")
     notes = [
         f"s = {found['s']} of {', '.join(map(str, found['tried']))}"
         if len(found["tried"]) > 1

@@ -1,0 +1,145 @@
+import json
+import re
+
+import pytest
+
+from browser import drawn, loaded_from_elsewhere, opened
+from fullrank.paper.record import make_record
+from fullrank.report.reproduction import markdown_of, write_reproduction
+from paper.samples import runs_for, write_qm9, write_run
+
+
+@pytest.fixture(scope="module")
+def record(tmp_path_factory):
+    runs = tmp_path_factory.mktemp("runs")
+    write_qm9(runs)
+    only = ["GIN", "MUTAG", "fair"]
+    for run in runs_for("baselines-ogb-tu", "small", runs, only)[:2]:
+        write_run(run, "accuracy", 0.7, 0.7)
+    return make_record(runs)
+
+
+@pytest.fixture(scope="module")
+def page(record, tmp_path_factory):
+    return write_reproduction(tmp_path_factory.mktemp("page"), record)
+
+
+def row_of(markdown, section, row):
+    """The cells of a row of a Markdown table, by column."""
+    part = markdown[markdown.index(f"({section})") :]
+    lines = [line for line in part.splitlines() if line.startswith("|")]
+    columns = [cell.strip() for cell in lines[0].split("|")[1:-1]]
+    for line in lines[2:]:
+        cells = [cell.strip() for cell in line.split("|")[1:-1]]
+        if cells[0].split("<br>")[0].split(" (")[0] == row:
+            return dict(zip(columns, cells, strict=True))
+    raise AssertionError(row)
+
+
+def test_ours_stand_beside_the_published_with_the_best_marked(record):
+    text = markdown_of(record)
+    # 1.1 * 0.8 * 1.01 with a deviation of 1.1 * 0.8 * 0.01.
+    four = row_of(text, "ablation-qm9", "ExpC-4")["qm9/mu"]
+    assert four == "0.8888 ± 0.0088<br>paper 0.413<br><sub>3 seeds</sub>"
+    best = row_of(text, "ablation-qm9", "ExpC-16")["qm9/mu"]
+    assert best.startswith("**0.5555 ± 0.0055**<br>paper 0.382")
+
+
+def test_what_is_missing_or_cited_says_so(record):
+    text = markdown_of(record)
+    assert row_of(text, "ablation-qm9", "ExpC-4")["qm9/H"] == "missing<br>paper 0.0178"
+    dtnn = row_of(text, "baselines-qm9", "DTNN")
+    assert dtnn["model"] == "DTNN (cited)"
+    assert dtnn["qm9/mu"] == "paper 0.244"
+    gin = row_of(text, "baselines-ogb-tu", "GIN")
+    assert gin["MUTAG · fair"] == "missing<br><sub>2 of 3 runs done</sub>"
+    # Published numbers are by the protocol gin.
+    assert gin["COLLAB · gin"] == "missing<br>paper 80.20 ± 1.90"
+    assert gin["COLLAB · fair"] == "missing"
+
+
+def test_the_chosen_s_is_shown(record):
+    cell = row_of(markdown_of(record), "baselines-qm9", "ExpC-s")["qm9/gap"]
+    assert "s = 16 of 4, 8, 16, 32" in cell
+
+
+def test_claims_with_their_rule_and_numbers(record):
+    text = markdown_of(record)
+    assert "sign test" in text
+    (line,) = (li for li in text.splitlines() if li.startswith("| Four aggregators"))
+    _, _, published, ours, _ = (cell.strip() for cell in line.split("|"))
+    assert published == "holds<br><sub>11 of 12 pairs, p = 0.0032</sub>"
+    assert ours == "holds<br><sub>9 of 9 pairs, p = 0.002</sub>"
+
+
+def test_the_json_says_where_every_number_comes_from(record, page):
+    written = json.loads((page.parent / "results.json").read_text())
+    assert markdown_of(written) == markdown_of(record)
+    for table in written["tables"]:
+        for cell in table["cells"]:
+            if cell["mean"] is not None:
+                assert {run["seed"] for run in cell["runs"]} == {0, 1, 2}
+                assert all(
+                    re.fullmatch(r"qm9-\w+-[0-9a-f]{12}", run["run"])
+                    for run in cell["runs"]
+                )
+
+
+def column(browser, label, index):
+    script = """
+        const name = `filter ${arguments[0]}`;
+        const box = document.querySelector(`input[aria-label="${name}"]`);
+        return [...box.closest(".filtered").querySelectorAll("tbody tr")]
+            .filter(row => !row.hidden)
+            .map(row => row.cells[arguments[1]].innerText.split("\\n")[0].trim());
+    """
+    return browser.execute_script(script, label, index)
+
+
+def test_the_page_in_a_browser(page, tmp_path):
+    with opened(page, tmp_path / "profile") as browser:
+        # Three targets in each of the two figures of the ablation and in the baselines.
+        drawn(browser, 9)
+        assert loaded_from_elsewhere(browser) == []
+        label = "ablation-qm9 small"
+        before = column(browser, label, 0)
+        assert before[0] == "ExpC*-1"
+        box = browser.find_element(
+            "css selector", f'input[aria-label="filter {label}"]'
+        )
+        table = box.find_element("xpath", "ancestor::div[@class='filtered']//table")
+        heading = table.find_elements("css selector", "th button")[1]
+        heading.click()
+        by_value = column(browser, label, 0)
+        assert (by_value[0], by_value[-1]) == ("ExpC-16", "ExpC*-1")
+        heading.click()
+        assert column(browser, label, 0) == by_value[::-1]
+        box.send_keys("comb")
+        assert column(browser, label, 0) == ["CombC*", "CombC"]
+
+
+def test_missing_cells_stay_at_the_end_whichever_way_a_column_is_sorted(page, tmp_path):
+    with opened(page, tmp_path / "profile") as browser:
+        label = "baselines-qm9 small"
+        box = browser.find_element(
+            "css selector", f'input[aria-label="filter {label}"]'
+        )
+        table = box.find_element("xpath", "ancestor::div[@class='filtered']//table")
+        heading = table.find_elements("css selector", "th button")[1]
+        for first in ("ExpC-s", "GIN0*"):
+            heading.click()
+            names = column(browser, label, 0)
+            assert names[0] == first
+            assert set(names[4:]) == {
+                *("DTNN cited", "MPNN cited", "k-GNN cited", "PPGN cited"),
+                *("GCN", "GraphSAGE", "PNA", "DeeperGCN"),
+            }
+
+
+def test_the_page_on_a_phone(page, tmp_path):
+    with opened(page, tmp_path / "profile") as browser:
+        browser.set_window_size(500, 900)
+        browser.refresh()
+        assert all(width < 500 for width, _ in drawn(browser, 9))
+        overflow = "return document.documentElement.scrollWidth > window.innerWidth"
+        assert not browser.execute_script(overflow)
