@@ -20,6 +20,8 @@ VERBS = {
     "predict": "Predict for your own molecules or graphs.",
     "inspect": "Show what a layer or a trained model cannot tell apart.",
     "expressiveness": "Count the pairs of graphs that each layer tells apart.",
+    "reproduce": "Run a table of the paper and set it beside the published numbers.",
+    "report": "Make a page and a Markdown file from run folders.",
     "data": "List, prepare, describe and verify data sets.",
     "bench": "Measure speed and memory against the plain formula and PyG's layers.",
 }
