@@ -266,7 +266,7 @@ def _best_of_ours(table: Mapping[str, Any], column: Mapping[str, Any]) -> float 
         if _place(cell) == (column["name"], column["protocol"])
         and cell["mean"] is not None
     ]
-    return _best(means, column)
+    return _best(means, column) if len(means) > 1 else None
 
 
 def _best(means: Sequence[float], column: Mapping[str, Any]) -> float | None:
@@ -307,7 +307,7 @@ def _curve_sections(record: Mapping[str, Any]) -> Iterator[Section]:
     for table in record["tables"]:
         figures = [f for f in record["figures"].values() if f["table"] == table["name"]]
         if not figures:
-            rows = [row["name"] for row in table["rows"]]
+            rows = [row["name"] for row in table["rows"] if not row["cited"]]
             figures = [{"title": f"Learning curves, {table['title']}", "rows": rows}]
         for figure in figures:
             panels = list(_panels(table, figure["rows"]))
@@ -325,7 +325,7 @@ _CURVES = (
 def _panels(table: Mapping[str, Any], rows: Sequence[str]) -> Iterator[Figure]:
     import plotly.graph_objects as go
 
-    colors = dict(zip(rows, PALETTE * (len(rows) // len(PALETTE) + 1), strict=False))
+    colors = dict(zip(rows, PALETTE, strict=False))
     for name, column in zip(_columns(table)[1:], table["columns"], strict=True):
         figure = go.Figure()
         for row in rows:
@@ -335,6 +335,7 @@ def _panels(table: Mapping[str, Any], rows: Sequence[str]) -> Iterator[Figure]:
                     x=list(range(1, len(curve) + 1)),
                     y=curve,
                     name=row,
+                    mode="lines",
                     legendgroup=row,
                     showlegend=part != "train",
                     line={
@@ -437,7 +438,7 @@ def _origins(record: Mapping[str, Any]) -> Block:
             "" if run["fold"] is None else str(run["fold"]),
             run["run"],
             str(run["best_epoch"] + 1),
-            (run["commit"] or "none")[:12],
+            _short(run["commit"]),
             run["machine"],
             run["versions"],
         ]
@@ -445,6 +446,12 @@ def _origins(record: Mapping[str, Any]) -> Block:
         for run in cell["runs"]
     ]
     return _table_block(columns, rows, "", "runs", left=True)
+
+
+def _short(commit: str | None) -> str:
+    """``0123456789ab``, and whether the source had changes beyond the commit."""
+    name, _, changed = (commit or "none").partition("-")
+    return f"{name[:12]}{', changed' if changed else ''}"
 
 
 def _origins_in_short(record: Mapping[str, Any]) -> list[str]:
