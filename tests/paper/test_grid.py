@@ -126,8 +126,12 @@ def cluster():
     import ray
     from ray.cluster_utils import Cluster
 
-    # Ray gives a silent node half a minute; here three seconds are enough.
-    soon = {"health_check_period_ms": 1000, "health_check_failure_threshold": 3}
+    # Ray gives a silent node half a minute, and its workers what others leave over.
+    soon = {
+        "health_check_period_ms": 1000,
+        "health_check_failure_threshold": 3,
+        "worker_niceness": 0,
+    }
     head = {"num_cpus": 1, "_system_config": soon, "include_dashboard": False}
     made = Cluster(initialize_head=True, head_node_args=head)
     yield made
