@@ -92,5 +92,6 @@ def _show(results: Mapping[str, dict[str, Any]], kept: Mapping[str, str]) -> Non
     console.print(
         f"{counts['train']:,} training and {counts['test']:,} test molecules, "
         f"{first['epochs']} epochs, one run each (seed {first['seed']}): small "
-        f"differences may be chance."
+        f"differences may be chance, and the order depends on the learning rate "
+        f"(docs/train.md)."
     )
