@@ -2,12 +2,12 @@ import json
 
 import pytest
 import torch
-from nn.plain_formula import plain_layer
 
 from fullrank.bench import layers
 from fullrank.bench.layers import LAYERS, WORKLOADS, Workload, measure
 from fullrank.bench.measure import interleaved_ms, peak_mb
 from fullrank.testing import assert_layers_agree, relative_difference
+from nn.plain_formula import plain_layer
 
 TINY = Workload("tiny", graphs=3, nodes=6, undirected_edges=8, width=8, s=2)
 TINY_EDGES = Workload("tiny+edges", 3, 6, 8, width=8, s=2, edge_dim=3)
