@@ -5,9 +5,11 @@ import os
 import torch
 from hypothesis import settings
 
-# pytest-xdist runs one process per core: a second thread in each would only wait.
+# pytest-xdist runs one process per core: a second thread in each, or in the programs
+# that the tests start, would only wait.
 if "PYTEST_XDIST_WORKER" in os.environ:
     torch.set_num_threads(1)
+    os.environ["OMP_NUM_THREADS"] = "1"
 
 # How long an example takes says more about the machine than about the code.
 settings.register_profile("fullrank", deadline=None)

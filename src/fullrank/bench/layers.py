@@ -62,6 +62,9 @@ WORKLOADS = [
     Workload("hubs", 64, 430, 500, 256, 4, hub_degree=300),
 ]
 
+# Seconds for each implementation and rounds at least.
+QUICK, THOROUGH = (0.15, 1), (3.0, 5)
+
 
 @dataclass
 class Row:
@@ -218,7 +221,7 @@ def measure(
         tick()
     for floor in floors.values():
         floor()
-    seconds, rounds = (0.15, 1) if quick else (3, 5)
+    seconds, rounds = QUICK if quick else THOROUGH
     ms = interleaved_ms(steps | floors, seconds, rounds, tick)
     for name in steps:
         row = Row(w.name, w.s, name, ms[name], peaks[name])
