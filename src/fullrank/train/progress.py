@@ -10,7 +10,6 @@ from rich.progress import (
     BarColumn,
     Progress,
     TextColumn,
-    TimeElapsedColumn,
     TimeRemainingColumn,
 )
 
@@ -36,11 +35,10 @@ class EpochBar(Callback):
         self.lines = lines
         self.bar = Progress(
             TextColumn("{task.description}"),
-            BarColumn(bar_width=24),
+            BarColumn(bar_width=6),  # all of it fits a terminal of 80 columns
             TextColumn("{task.fields[note]}"),
-            TimeElapsedColumn(),
+            TimeRemainingColumn(compact=True),
             TextColumn("left"),
-            TimeRemainingColumn(),
             console=console,
             disable=not console.is_terminal,
             transient=True,
@@ -73,8 +71,8 @@ class EpochBar(Callback):
         speed = self._graphs / (time.perf_counter() - self._started)
         epoch = f"{self.title}  epoch {trainer.current_epoch + 1}/{trainer.max_epochs}"
         self._note = (
-            f"loss {self._loss / self._batches:.4f}{self._measured}  "
-            f"{human(speed)} graphs/s"
+            f"loss {self._loss / self._batches:.4f}"
+            f"{self._measured.replace('valid_', '')}  {human(speed)} graphs/s"
         )
         self.bar.update(self._task, advance=1, description=epoch, note=self._note)
 

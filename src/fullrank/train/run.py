@@ -209,7 +209,8 @@ class _Run:
         )
         callbacks: list[Callback] = [keeper, self.stopper]
         if console is not None and leading():
-            callbacks.append(EpochBar(self.folder.name, self._shown(), console, lines))
+            title = self.folder.name.rpartition("-")[0]
+            callbacks.append(EpochBar(title, self._shown(), console, lines))
         return lightning.Trainer(
             accelerator=compute.accelerator,
             devices=compute.devices,
