@@ -116,7 +116,7 @@ def _ask(process: subprocess.Popen, what: str):
     process.stdin.flush()
     answer = process.stdout.readline()
     if not answer:
-        raise ValueError(f"the process {process.args} ended before it answered")
+        raise ValueError(f"the process {process.args!r} ended before it answered")
     return json.loads(answer)
 
 
