@@ -7,7 +7,7 @@ import typer
 app = typer.Typer(no_args_is_help=True, add_completion=False)
 
 
-Quick = typer.Option(False, "--quick", help="A rough answer, in under a minute.")
+Quick = typer.Option(False, "--quick", help="A rough answer, sooner.")
 
 
 def _writable(file: Path | None) -> Path | None:
