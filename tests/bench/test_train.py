@@ -7,7 +7,7 @@ from fullrank.bench import train
 from fullrank.nn import conv_names, register_conv
 
 if "plain" not in conv_names():
-    register_conv("plain")(train._PlainConv)
+    register_conv("plain")(train.PlainExpandingConv)
 
 
 @pytest.fixture

@@ -120,11 +120,6 @@ def _ask(process: subprocess.Popen, what: str):
     return json.loads(answer)
 
 
-class _PlainConv(PlainExpandingConv):
-    def forward(self, x, edge_index, edge_attr=None, **_):
-        return super().forward(x, edge_index, edge_attr)
-
-
 class Trainer:
     """One side's model, optimiser and batches."""
 
@@ -196,7 +191,7 @@ def dense_graphs(count: int, seed: int = 0) -> GraphDataset:
 
 def _serve(side: str, name: str, quick: bool) -> None:
     """Answer the questions of `measure` from standard input, line by line."""
-    register_conv("plain")(_PlainConv)
+    register_conv("plain")(PlainExpandingConv)
     if side == "ours":
         from fullrank.cli.allocator import keep_memory
 
