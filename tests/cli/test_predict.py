@@ -4,7 +4,6 @@ import csv
 
 import pytest
 
-from fullrank.cli.main import main
 from fullrank.train import run_experiment
 from train.samples import small_config
 
@@ -17,15 +16,10 @@ def trained(tmp_path_factory):
 
 
 @pytest.fixture
-def run(tmp_path, monkeypatch, capsys):
-    monkeypatch.setenv("COLUMNS", "200")
-    monkeypatch.chdir(tmp_path)
-
+def run(program):
     def command(*arguments):
-        with pytest.raises(SystemExit) as ended:
-            main(["predict", *map(str, arguments)])
-        output = capsys.readouterr()
-        return ended.value.code or 0, " ".join(output.err.split())
+        status, _, errors = program("predict", *arguments)
+        return status, errors
 
     return command
 

@@ -3,24 +3,13 @@
 import pytest
 import yaml
 
-from fullrank.cli.main import main
 from fullrank.train.files import read_json
 from train.samples import small_config
 
 
 @pytest.fixture
-def run(tmp_path, monkeypatch, capsys):
-    """Run the program in an empty folder; returns status, output and errors."""
-    monkeypatch.setenv("COLUMNS", "200")
-    monkeypatch.chdir(tmp_path)
-
-    def command(*arguments):
-        with pytest.raises(SystemExit) as ended:
-            main(["train", *map(str, arguments)])
-        output = capsys.readouterr()
-        return ended.value.code or 0, output.out, " ".join(output.err.split())
-
-    return command
+def run(program):
+    return lambda *arguments: program("train", *arguments)
 
 
 @pytest.fixture
