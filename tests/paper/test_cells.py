@@ -37,10 +37,10 @@ def test_the_scale_paper_has_the_papers_hyperparameters(name):
         assert config.model.dropout == float(row["dropout"])
         assert config.model.readout == row["readout"]
         assert config.model.batch_norm == (row["batch_norm"] == "yes")
-        # Fewer epochs than the authors' only once the learning rate is below 1%.
+        # Fewer epochs than the authors' only once the learning rate is below 5%.
         epochs = config.training.epochs
         left = config.schedule.factor ** (epochs // config.schedule.every)
-        assert epochs == int(row["epochs_authors_code"]) or left < 0.01
+        assert epochs == int(row["epochs_authors_code"]) or left < 0.05
 
 
 @pytest.mark.parametrize("name", table_names())

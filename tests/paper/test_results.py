@@ -3,7 +3,8 @@ from pathlib import Path
 
 import pytest
 
-from fullrank.paper.results import collect, read_runs
+from fullrank.paper.cells import cells
+from fullrank.paper.results import collect, read_runs, with_chosen_s
 from paper.samples import runs_for, write_qm9, write_run
 
 
@@ -87,6 +88,21 @@ def test_gin_takes_the_s_that_fair_chose(tmp_path):
             assert cell.mean is None
             assert "fair is not run yet" in cell.note
     assert (cell.s, cell.mean) == (4, pytest.approx(60.0))
+    assert (cell.wanted, cell.done, cell.tried) == (3, 3, [3, 4, 5])
+
+
+def test_gin_is_run_with_the_chosen_s_only_once_fair_is_complete(tmp_path):
+    planned = cells("baselines-ogb-tu", "small", ["ExpC-s", "MUTAG"], runs=tmp_path)
+
+    def candidates():
+        return {c.protocol: [*c.candidates] for c in with_chosen_s(planned, tmp_path)}
+
+    for s, valid in ((3, 0.6), (4, 0.9), (5, 0.7)):
+        assert candidates() == {"gin": [3, 4, 5], "fair": [3, 4, 5]}
+        only = ["ExpC-s", "MUTAG", "fair"]
+        for run in runs_for("baselines-ogb-tu", "small", tmp_path, only, 1, s):
+            write_run(run, "accuracy", valid, 0.5, [0.5] * 15)
+    assert candidates() == {"gin": [4], "fair": [3, 4, 5]}
 
 
 def test_the_folds_of_zhang_are_found_and_named(tmp_path):

@@ -48,9 +48,10 @@ def reproduce(
     out: Path = typer.Option(Path("reproduction"), help="Where the page goes."),
 ) -> None:
     """Do the runs of a table that are not done yet, and show it beside the paper's."""
-    from fullrank.paper.cells import cells, figures, table_names
+    from fullrank.paper.cells import ONE_SPLIT, cells, figures, table_names
     from fullrank.paper.grid import unfinished
     from fullrank.paper.reproduce import single_runs
+    from fullrank.paper.results import with_chosen_s
 
     if list_tables:
         print("\n".join([*table_names(), *figures()]))
@@ -60,17 +61,23 @@ def reproduce(
     chosen = cells(table, scale, only, seeds, epochs, folds, runs)
     console = Console(stderr=True)
     if dry_run:
-        _show_costs(chosen, Console())
+        _show_costs(with_chosen_s(chosen, runs), Console())
         return
-    planned = single_runs(chosen)
-    todo = unfinished(planned)
-    console.print(
-        f"{table}, scale {scale}: {len(planned):,} runs, "
-        f"{len(planned) - len(todo):,} of them done already",
-        highlight=False,
-    )
-    with stopping_politely():
-        outcomes = _run(todo, workers, ray, cpus, gpus, retries, console)
+    outcomes: list[Outcome] = []
+    # The protocol fair first: it chooses the s that gin is done with.
+    for protocols in (("fair", ONE_SPLIT), ("gin",)):
+        now = [c for c in with_chosen_s(chosen, runs) if c.protocol in protocols]
+        planned = single_runs(now)
+        if not planned:
+            continue
+        todo = unfinished(planned)
+        console.print(
+            f"{table}, scale {scale}, {' and '.join(protocols)}: {len(planned):,} "
+            f"runs, {len(planned) - len(todo):,} of them done already",
+            highlight=False,
+        )
+        with stopping_politely():
+            outcomes += _run(todo, workers, ray, cpus, gpus, retries, console)
     _write_page(runs, out, console)
     _end(outcomes, console)
 

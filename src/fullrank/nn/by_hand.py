@@ -7,6 +7,7 @@ nothing down that it can add up at once. Which one runs is not the caller's conc
 """
 
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any
 
 import torch
@@ -119,16 +120,15 @@ class EdgeOrder:
         )
 
     def blocks(self, width: int, itemsize: int) -> Iterator[tuple[slice, slice]]:
-        """Yield ``(nodes, edges)``: ranges of nodes with the range of their edges."""
+        """Yield ``(nodes, edges)``: ranges of nodes, all together, with their edges."""
         rows = max(256, BLOCK_BYTES // (width * itemsize))
         steps = torch.arange(0, self.index.numel(), rows)[1:]
         cuts = torch.searchsorted(self.ptr, steps).unique().tolist()
-        first = 0
-        for last in [*cuts, self.size]:
-            start, stop = int(self.ptr[first]), int(self.ptr[last])
-            if stop > start:
-                yield slice(first, last), slice(start, stop)
-            first = last
+        if cuts and self.ptr[cuts[-1]] == self.index.numel():
+            cuts.pop()  # the nodes at the end that have no edges are no block
+        for first, last in pairwise([0, *cuts, self.size]):
+            edges = slice(int(self.ptr[first]), int(self.ptr[last]))
+            yield slice(first, last), edges
 
     def bags(self, m: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Return the edges of each node once per coefficient, as bags for

@@ -135,9 +135,14 @@ class _Spread(Computation):
     def backward(ctx, grad, x, m, src, dst, size):
         s = m.size(1)
         grad = grad.flatten(0, 1)  # [size * s, d]
-        order = EdgeOrder(src, len(x))
-        rows = rows_of(dst[order.permutation], s).flatten()
-        grad_x = weighted_bags(grad, rows, order.ptr[:-1] * s, order.sort(m).flatten())
-        sources, rows = src.repeat_interleave(s), rows_of(dst, s).flatten()
-        grad_m = row_products(x, grad, sources, rows)
-        return grad_x, grad_m.view_as(m), None, None, None
+        grad_x = grad_m = None
+        _, x_needed, m_needed, *_ = ctx.needs_input_grad
+        if x_needed:
+            order = EdgeOrder(src, len(x))
+            rows = rows_of(dst[order.permutation], s).flatten()
+            weights = order.sort(m).flatten()
+            grad_x = weighted_bags(grad, rows, order.ptr[:-1] * s, weights)
+        if m_needed:
+            sources, rows = src.repeat_interleave(s), rows_of(dst, s).flatten()
+            grad_m = row_products(x, grad, sources, rows).view_as(m)
+        return grad_x, grad_m, None, None, None

@@ -162,9 +162,8 @@ class _ExpandMLPSum(Computation):
         s, order = m.size(1), ctx.order
         m_, attr_, dst_ = order.sort(m), order.sort(edge_attr), order.sort(dst)
         rows = values.flatten(0, 1)
-        grad_values, grad_m, grad_attr, grad_edge_weight = _zeros_like(
-            values, m_, attr_, edge_weight
-        )
+        grad_attr, grad_edge_weight = _zeros_like(attr_, edge_weight)
+        grad_values, grad_m = torch.empty_like(values), torch.empty_like(m_)
         grad_bias1, grad_weight2, grad_bias2 = _zeros_like(bias1, weight2, bias2)
         index, offsets, weights = order.bags(m_)
         for nodes, e in order.blocks(max(len(bias1), len(bias2)), rows.itemsize):
@@ -258,7 +257,8 @@ class _CombineMLPSum(Computation):
     ):  # fmt: skip
         order = ctx.order
         attr_, dst_ = order.sort(edge_attr), order.sort(dst)
-        grad_a_dst, grad_a_src, grad_x_src = _zeros_like(a_dst, a_src, x_src)
+        grad_a_dst = torch.zeros_like(a_dst)
+        grad_a_src, grad_x_src = torch.empty_like(a_src), torch.empty_like(x_src)
         grad_attr, grad_a_edge, grad_x_edge = _zeros_like(attr_, a_edge, x_edge)
         grad_w1, grad_b1, grad_w2, grad_b2 = _zeros_like(w1, b1, w2, b2)
         width = max(grad.size(1), x_src.size(1))

@@ -3,7 +3,7 @@
 import statistics
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -142,6 +142,26 @@ def collect(found: RunFolder) -> list[TableResult]:
     return [table for table in tables if any(cell.done for cell in table.cells)]
 
 
+def with_chosen_s(planned: Sequence[Cell], folder: Path) -> list[Cell]:
+    """The same cells, where those of the protocol ``gin`` keep only the s that the
+    protocol ``fair`` chose, once it is complete."""
+    found = read_runs(folder) if folder.is_dir() else RunFolder(folder, {}, (), {})
+    chosen: dict[tuple[str, str], int | None] = {}
+    for cell in planned:
+        if cell.protocol == "fair" and len(cell.candidates) > 1:
+            result = _cell(cell, found, {})
+            if result.done == result.wanted:
+                chosen[cell.row, cell.column] = result.s
+    return [_narrowed(cell, chosen) for cell in planned]
+
+
+def _narrowed(cell: Cell, chosen: Mapping[tuple[str, str], int | None]) -> Cell:
+    s = chosen.get((cell.row, cell.column))
+    if cell.protocol != "gin" or s is None:
+        return cell
+    return replace(cell, candidates={s: cell.candidates[s]})
+
+
 def _config_of(file: Path) -> Config:
     home = file.parent
     try:
@@ -186,6 +206,8 @@ def _cell(
     found: RunFolder,
     chosen: dict[tuple[str, str], int | None],
 ) -> CellResult:
+    tried = [s for s in cell.candidates if s is not None]
+    cell = _narrowed(cell, chosen)
     wanted = sum(len(runs_of(config)) for config in cell.candidates.values())
     complete, done = {}, 0
     for s, config in cell.candidates.items():
@@ -198,11 +220,12 @@ def _cell(
     common = (cell.row, cell.column, cell.protocol, wanted, done)
     if not complete:
         return CellResult(*common)
-    s, note = _choose(cell, complete, chosen.get(place))
+    s, note = _choose(cell, complete)
     if note and s is None:
         return CellResult(*common, note=note)
     chosen[place] = s
-    return _measured(common, cell, complete[s], s, note, found.folder)
+    measured = _measured(common, cell, complete[s], s, note, found.folder)
+    return replace(measured, tried=tried)
 
 
 def _runs_of_cell(config: Config, column: str, found: RunFolder) -> list[Run]:
@@ -230,7 +253,7 @@ def _complete_seeds(config: Config, runs: Sequence[Run]) -> list[int]:
 
 
 def _choose(
-    cell: Cell, complete: Mapping[int | None, Sequence[Run]], by_fair: int | None
+    cell: Cell, complete: Mapping[int | None, Sequence[Run]]
 ) -> tuple[int | None, str]:
     """The s that is best on validation, and what is to be said about the choice."""
     missing = [s for s in cell.candidates if s not in complete]
@@ -238,9 +261,7 @@ def _choose(
     if len(cell.candidates) == 1:
         return next(iter(complete)), ""
     if cell.protocol == "gin":
-        if by_fair is None or by_fair not in complete:
-            return None, "s is chosen on validation: the protocol fair is not run yet"
-        return by_fair, note
+        return None, "s is chosen on validation: the protocol fair is not run yet"
     better = min if _metric(complete) in LOWER_IS_BETTER else max
     return better(complete, key=lambda s: _validation(complete[s])), note
 
@@ -279,7 +300,6 @@ def _measured(
             for i, seed in enumerate(seeds)
         },
         s=s,
-        tried=[candidate for candidate in cell.candidates if candidate is not None],
         note=note,
         epochs=first.training.epochs,
         parameters=summary["parameters"],

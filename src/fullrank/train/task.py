@@ -111,7 +111,11 @@ class GraphTask(lightning.LightningModule):
         options = self.config.optimizer
         kinds = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW}
         optimizer = kinds[options.name](
-            self.parameters(), lr=options.lr, weight_decay=options.weight_decay
+            self.parameters(),
+            lr=options.lr,
+            weight_decay=options.weight_decay,
+            # Lightning clips no gradients that a fused optimizer scales back itself.
+            fused=self.config.training.precision != "16-mixed",
         )
         epochs = self.config.training.epochs
         total = int(self.trainer.estimated_stepping_batches)
