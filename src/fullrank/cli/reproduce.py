@@ -63,19 +63,17 @@ def reproduce(
     if dry_run:
         _show_costs(with_chosen_s(chosen, runs), Console())
         return
+    planned = single_runs(with_chosen_s(chosen, runs))
+    console.print(
+        f"{table}, scale {scale}: {len(planned):,} runs, "
+        f"{len(planned) - len(unfinished(planned)):,} of them done already",
+        highlight=False,
+    )
     outcomes: list[Outcome] = []
     # The protocol fair first: it chooses the s that gin is done with.
     for protocols in (("fair", ONE_SPLIT), ("gin",)):
         now = [c for c in with_chosen_s(chosen, runs) if c.protocol in protocols]
-        planned = single_runs(now)
-        if not planned:
-            continue
-        todo = unfinished(planned)
-        console.print(
-            f"{table}, scale {scale}, {' and '.join(protocols)}: {len(planned):,} "
-            f"runs, {len(planned) - len(todo):,} of them done already",
-            highlight=False,
-        )
+        todo = unfinished(single_runs(now))
         with stopping_politely():
             outcomes += _run(todo, workers, ray, cpus, gpus, retries, console)
     _write_page(runs, out, console)
