@@ -6,6 +6,7 @@ import platform
 import resource
 import subprocess
 import sys
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -46,8 +47,10 @@ def peak_memory() -> int:
     return peak if sys.platform == "darwin" else peak * 1024
 
 
+@cache
 def _commit() -> str | None:
-    """The commit of the source, if it runs from a repository."""
+    """The commit of the source, if it runs from a repository; looked up once, since
+    a process goes on with the code that it has loaded."""
     with contextlib.suppress(OSError, subprocess.SubprocessError):
         done = subprocess.run(
             ["git", "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"],
