@@ -7,7 +7,7 @@ import torch
 from torch_geometric.datasets import TUDataset
 from torch_geometric.transforms import OneHotDegree
 
-from fullrank.data import TU, DataError, load, read_tu_folder
+from fullrank.data import TU, DataError, load, read_tu_folder, read_tu_inputs
 from shared_data import shared_data
 
 # Graphs, classes, mean nodes, mean edges: https://chrsmrrs.github.io/datasets/
@@ -135,6 +135,39 @@ def test_regression_targets(tmp_path):
 def test_wrong_files_are_named_with_the_line(tmp_path, file, content, message):
     with pytest.raises(DataError, match=message):
         read_tu_folder(small(tmp_path / "set", **{file: content}), "SMALL")
+
+
+def test_new_graphs_get_the_columns_of_another_set(tmp_path):
+    known = read_tu_folder(small(tmp_path / "known"))
+    new = small(tmp_path / "new", graph_labels=None, node_labels="7\n7\n7\n7\n7\n")
+    features = known.node_features, known.edge_features
+    graphs, strangers = read_tu_inputs(new, *features)
+    assert strangers == {}
+    x = torch.cat([graphs[0].x, graphs[1].x])
+    assert x[:, 2:].tolist() == [[0, 1]] * 5  # not 3, but 7
+    assert torch.equal(graphs[0].edge_attr, known[0].edge_attr)
+
+
+def test_new_graphs_with_a_label_or_degree_nobody_knows_are_named(tmp_path):
+    known = read_tu_folder(small(tmp_path / "known"))
+    new = small(tmp_path / "new", node_labels="3\n5\n7\n3\n7\n")
+    features = known.node_features, known.edge_features
+    _, strangers = read_tu_inputs(new, *features)
+    assert strangers == {0: "no training graph has the node label 5"}
+    new = small(tmp_path / "new", edge_labels="0\n0\n1\n1\n0\n0\n2\n2\n")
+    (tmp_path / "new" / "SMALL_node_labels.txt").write_text("3\n3\n7\n3\n7\n")
+    _, strangers = read_tu_inputs(new, *features)
+    assert strangers == {1: "no training graph has the edge label 2"}
+
+    bare = dict.fromkeys(("node_labels", "node_attributes", "edge_labels"))
+    two_paths = {"A": "1, 2\n2, 1\n4, 5\n5, 4\n"}
+    known = read_tu_folder(small(tmp_path / "paths", **bare | two_paths))
+    new = small(tmp_path / "triangle", **bare)
+    graphs, strangers = read_tu_inputs(new, known.node_features, known.edge_features)
+    assert strangers == {0: "no training graph has the degree 2"}
+    assert graphs[1].x.tolist() == [[0, 1], [0, 1]]
+    with pytest.raises(DataError, match="have the node features degree 0"):
+        read_tu_inputs(new, *features)
 
 
 def test_folder_without_a_set(tmp_path):

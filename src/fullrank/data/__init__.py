@@ -20,7 +20,7 @@ from fullrank.data.splits import (
 )
 from fullrank.data.structure import StructuralColors, structural_colors
 from fullrank.data.transforms import AddStructuralColors
-from fullrank.data.tu import TU, read_tu_folder
+from fullrank.data.tu import TU, read_tu_folder, read_tu_inputs
 
 __all__ = [
     "OGB",
@@ -47,6 +47,7 @@ __all__ = [
     "random_split",
     "read_smiles_csv",
     "read_tu_folder",
+    "read_tu_inputs",
     "scaffold_split",
     "stratified_folds",
     "structural_colors",

@@ -1,6 +1,6 @@
 """Degrees as node features, the way the authors use them where a set has none."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -12,21 +12,26 @@ ONE_HOT_BELOW = 1000
 
 @dataclass
 class Columns:
-    """Feature columns as they are stored, how they are given out, and their names."""
+    """Feature columns as they are stored, how they are given out, their names, and
+    what the numbers of a stored array stand for, if it is not themselves."""
 
     arrays: dict[str, np.ndarray]
     parts: tuple[Part, ...]
     names: tuple[str, ...]
+    categories: dict[str, np.ndarray] = field(default_factory=dict)
 
 
-def degree_columns(edge_index: np.ndarray, num_nodes: int) -> Columns:
+def degree_columns(
+    edge_index: np.ndarray, num_nodes: int, largest: int | None = None
+) -> Columns:
     """The number of neighbours of each node, itself not counted.
 
     One-hot if the largest is below 1,000, otherwise with mean 0 and deviation 1.
+    ``largest`` is by default the one there is; a larger degree is all zeros.
     """
     source, destination = edge_index
     degree = np.bincount(source[source != destination], minlength=num_nodes)
-    largest = int(degree.max())
+    largest = int(degree.max()) if largest is None else largest
     if largest < ONE_HOT_BELOW:
         names = tuple(f"degree {k}" for k in range(largest + 1))
         part = Part("node.degree", one_hot=largest + 1)

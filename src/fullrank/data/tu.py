@@ -9,7 +9,7 @@ the set has them ``NAME_node_labels.txt``, ``NAME_node_attributes.txt``,
 Edges stay as they are in the file, self-loops included.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
 
@@ -80,14 +80,64 @@ class TU(GraphDataset):
 
 def read_tu_folder(folder: str | Path, name: str | None = None) -> GraphDataset:
     """Read your own graphs in TU layout; ``name`` is what the files begin with."""
+    name = name or _name_in(folder)
+    graphs = _pack(_files_in(Path(folder), name), name, str(folder))
+    return GraphDataset(graphs=graphs, **described(graphs.info))
+
+
+def read_tu_inputs(
+    folder: str | Path, node_features: Features, edge_features: Features
+) -> tuple[PackedGraphs, dict[int, str]]:
+    """Read new graphs in TU layout, labelled or not, with the features of another set.
+
+    Returns:
+        The graphs, and for those that have a label or degree which the other set does
+        not know, what it is.
+    """
+    files = _files_in(Path(folder), _name_in(folder))
+    known = {"node": node_features.names, "edge": edge_features.names}
+    num_nodes, edges, columns = _inputs(files, known)
+    for level, wanted in known.items():
+        found = columns[level].names
+        if found != wanted:
+            raise DataError(
+                f"the graphs in {folder} have the {level} features "
+                f"{', '.join(found[:20]) or 'none'}; the model reads "
+                f"{', '.join(wanted[:20]) or 'none'}"
+            )
+    arrays = columns["node"].arrays | columns["edge"].arrays
+    fields = {"x": Field(columns["node"].parts)}
+    if columns["edge"].parts:
+        fields["edge_attr"] = Field(columns["edge"].parts)
+    graphs = PackedGraphs.pack(num_nodes, edges, arrays, fields)
+    return graphs, dict(_strangers(graphs, columns))
+
+
+def _name_in(folder: str | Path) -> str:
     found = sorted(Path(folder).glob("*_A.txt"))
-    if name is None and len(found) != 1:
+    if len(found) != 1:
         raise DataError(
             f"{folder} must hold one NAME_A.txt, found {len(found)}; say which NAME"
         )
-    name = name or found[0].name.removesuffix("_A.txt")
-    graphs = _pack(_files_in(Path(folder), name), name, str(folder))
-    return GraphDataset(graphs=graphs, **described(graphs.info))
+    return found[0].name.removesuffix("_A.txt")
+
+
+def _strangers(
+    graphs: PackedGraphs, columns: Mapping[str, Columns]
+) -> Iterator[tuple[int, str]]:
+    """The graphs with a label or degree for which there is no column."""
+    starts = {"node": graphs.node_ptr, "edge": graphs.edge_ptr}
+    for level, found in columns.items():
+        for part in found.parts:
+            if part.one_hot is None:
+                continue
+            codes = graphs.arrays[part.array]
+            names = found.categories.get(part.array)
+            what = "degree" if names is None else f"{level} label"
+            for row in np.flatnonzero(codes >= part.one_hot):
+                graph = int(np.searchsorted(starts[level], row, side="right")) - 1
+                value = codes[row] if names is None else names[codes[row]]
+                yield graph, f"no training graph has the {what} {value}"
 
 
 def _files_in(raw: Path, name: str) -> Mapping[str, Path]:
@@ -104,14 +154,8 @@ def _files_in(raw: Path, name: str) -> Mapping[str, Path]:
 
 
 def _pack(files: Mapping[str, Path], name: str, source: str) -> PackedGraphs:
-    num_nodes = _nodes_of_graphs(files["graph_indicator"])
-    first_node = np.concatenate([[0], np.cumsum(num_nodes)])
-    edges = _edges(files["A"], int(first_node[-1]))  # [2, E], counted over all graphs
-    _check_edges_stay_within_graphs(files["A"], edges, first_node)
-    nodes = _columns(files, "node", int(first_node[-1]))
-    if nodes is None:
-        nodes = degree_columns(edges, int(first_node[-1]))
-    edge = _columns(files, "edge", edges.shape[1])
+    num_nodes, edges, columns = _inputs(files)
+    nodes, edge = columns["node"], columns["edge"]
     task, y, targets = _targets(files, len(num_nodes))
 
     description = Description(
@@ -119,7 +163,7 @@ def _pack(files: Mapping[str, Path], name: str, source: str) -> PackedGraphs:
         task=task,
         targets=targets,
         node_features=Features("float", nodes.names),
-        edge_features=Features("float", edge.names) if edge else Features(),
+        edge_features=Features("float", edge.names) if edge.parts else Features(),
         metric="accuracy" if task == "multiclass" else "mae",
         default_split="folds" if task == "multiclass" else "random",
         num_classes=int(y.max()) + 1 if task == "multiclass" else None,
@@ -129,10 +173,28 @@ def _pack(files: Mapping[str, Path], name: str, source: str) -> PackedGraphs:
         "x": Field(nodes.parts),
         "y": Field((Part("graph.y"),), "int64" if task == "multiclass" else "float32"),
     }
-    if edge:
+    if edge.parts:
         fields["edge_attr"] = Field(edge.parts)
-    arrays = nodes.arrays | (edge.arrays if edge else {}) | {"graph.y": y}
+    arrays = nodes.arrays | edge.arrays | {"graph.y": y}
     return PackedGraphs.pack(num_nodes, edges, arrays, fields, asdict(description))
+
+
+def _inputs(
+    files: Mapping[str, Path], known: Mapping[str, tuple[str, ...]] = {}
+) -> tuple[np.ndarray, np.ndarray, dict[str, Columns]]:
+    """The sizes of the graphs, their edges counted over all of them, and the columns of
+    nodes and edges; categories are those of the columns ``known``, if they are."""
+    num_nodes = _nodes_of_graphs(files["graph_indicator"])
+    first_node = np.concatenate([[0], np.cumsum(num_nodes)])
+    total = int(first_node[-1])
+    edges = _edges(files["A"], total)  # [2, E]
+    _check_edges_stay_within_graphs(files["A"], edges, first_node)
+    nodes = _columns(files, "node", total, known.get("node"))
+    if not nodes.parts:
+        largest = len(known["node"]) - 1 if known else None
+        nodes = degree_columns(edges, total, largest)
+    edge = _columns(files, "edge", edges.shape[1], known.get("edge"))
+    return num_nodes, edges, {"node": nodes, "edge": edge}
 
 
 def _nodes_of_graphs(file: Path) -> np.ndarray:
@@ -187,8 +249,10 @@ def _check_edges_stay_within_graphs(
         )
 
 
-def _columns(files: Mapping[str, Path], level: str, rows: int) -> Columns | None:
-    """Attributes, then labels one-hot; None if the set has neither."""
+def _columns(
+    files: Mapping[str, Path], level: str, rows: int, names: tuple[str, ...] | None
+) -> Columns:
+    """Attributes, then labels one-hot; by default with a column for each label."""
     columns = Columns({}, (), ())
     if f"{level}_attributes" in files:
         values = _checked(files[f"{level}_attributes"], rows, np.float64)
@@ -197,11 +261,25 @@ def _columns(files: Mapping[str, Path], level: str, rows: int) -> Columns | None
         columns.names += tuple(f"attribute {i}" for i in range(values.shape[1]))
     if f"{level}_labels" in files:
         for i, values in enumerate(_checked(files[f"{level}_labels"], rows).T):
-            kinds, codes = np.unique(values, return_inverse=True)
+            kinds = np.unique(values) if names is None else _kinds(i, names)
+            # Labels without a column come after those that have one.
+            kinds_here = np.concatenate([kinds, np.setdiff1d(values, kinds)])
+            order = np.argsort(kinds_here)
+            codes = order[np.searchsorted(kinds_here, values, sorter=order)]
+            columns.categories[f"{level}.label{i}"] = kinds_here
             columns.arrays[f"{level}.label{i}"] = codes.astype(np.int32)
             columns.parts += (Part(f"{level}.label{i}", one_hot=len(kinds)),)
             columns.names += tuple(f"label {i} is {kind}" for kind in kinds)
-    return columns if columns.parts else None
+    return columns
+
+
+def _kinds(i: int, names: tuple[str, ...]) -> np.ndarray:
+    """The labels that have a column, sorted as they were when it was made."""
+    start = f"label {i} is "
+    return np.array(
+        [int(name.removeprefix(start)) for name in names if name.startswith(start)],
+        dtype=np.int64,
+    )
 
 
 def _targets(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from fullrank.data import DataError, Graph, PackedGraphs, PackedLoader, read_tu_folder
+from fullrank.data import DataError, Graph, PackedGraphs, PackedLoader, read_tu_inputs
 from fullrank.data.errors import nearest
 from fullrank.train.config import Config, ConfigError
 from fullrank.train.files import replacing
@@ -279,19 +279,13 @@ def _sdf_lines(predictor: Predictor, source: Path) -> Iterator[list]:
 
 
 def _folder_lines(predictor: Predictor, source: Path) -> Iterator[list]:
-    dataset = read_tu_folder(source)
     plan = predictor.plan
-    for what in ("node_features", "edge_features"):
-        wanted, found = getattr(plan, what), getattr(dataset, what)
-        if wanted != found:
-            raise DataError(
-                f"the graphs in {source} have the {what.replace('_', ' ')} "
-                f"{', '.join(found.names[:20])}; the model reads "
-                f"{', '.join(wanted.names[:20])}"
-            )
+    graphs, strangers = read_tu_inputs(source, plan.node_features, plan.edge_features)
     yield ["graph", *predictor.all_columns]
-    for index, values in enumerate(predictor.values(dataset.graphs).tolist()):
-        yield [index, *values, None]
+    empty = [None] * (len(predictor.all_columns) - 1)
+    for index, values in enumerate(predictor.values(graphs).tolist()):
+        reason = strangers.get(index)
+        yield [index, *(empty if reason else values), reason]
 
 
 def _embed(mol: "Chem.Mol") -> None:
