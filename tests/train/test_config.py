@@ -25,6 +25,7 @@ def changed(**sections):
         ({"model": {"conv": "exp"}}, ["model.conv = 'exp'", "did you mean 'expc'"]),
         ({"model": {"conv": "gcn", "s": 4}}, ["s is for expc", "gcn"]),
         ({"model": {"conv": "gcn", "re_sum": True}}, ["re_sum is for expc"]),
+        ({"model": {"conv": "expc-structural"}}, ["expc-structural", "data.structure"]),
         ({"model": {"dropout": 1.5}}, ["model.dropout = 1.5", "less than 1"]),
         ({"optimizer": {"lr": -1}}, ["optimizer.lr = -1", "greater than 0"]),
         ({"seeds": [1, 1]}, ["[1, 1]", "twice"]),

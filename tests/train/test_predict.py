@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from fullrank.data import QM9, DataError
-from fullrank.train import ConfigError, parse, run_experiment, run_one
+from fullrank.data import QM9, AddStructuralColors, DataError
+from fullrank.train import ConfigError, load_config, parse, run_experiment, run_one
 from fullrank.train.predict import Reader, load, predict_file
 from fullrank.train.saved import evaluate_run, load_task
 from fullrank.train.sources import load_dataset
@@ -41,6 +41,34 @@ def test_smiles_get_what_the_data_set_gets(trained):
     assert list(found.columns) == ["predicted_logp", "reason"]
     np.testing.assert_allclose(found["predicted_logp"], truth[:, 0], rtol=1e-5)
     assert found["reason"].isna().all()
+
+
+@pytest.mark.parametrize("hops", [1, "all"])
+def test_structure_is_read_in_training_evaluation_and_prediction(tmp_path, hops):
+    structure = {"hops": hops, "node_labels": "x", "edge_labels": "edge_attr"}
+    config = small_config(
+        tmp_path,
+        data={"structure": structure},
+        model={"conv": "expc-structural", "s": 2, "re_sum": True},
+        training={"epochs": 1},
+    )
+    result = run_one(config)
+    assert load_config(config.folder / "config.yaml").data == config.data
+    evaluated = evaluate_run(config.folder)
+    assert evaluated["mae"] == pytest.approx(result["test"]["mae"])
+    dataset = load_dataset(config.data)
+    truth = own_predictions(config.folder, dataset, np.arange(len(SMILES)))
+    found = load(config.folder).predict(SMILES)["predicted_logp"]
+    np.testing.assert_allclose(found, truth[:, 0], rtol=1e-5)
+
+    bare = load_dataset(config.data.model_copy(update={"structure": None}))
+    transform = AddStructuralColors(
+        None if hops == "all" else hops,
+        **{name: field for name, field in structure.items() if name != "hops"},
+    )
+    for index in (0, 40):
+        colored = transform(bare[index])
+        assert torch.equal(dataset[index].edge_color, colored.edge_color)
 
 
 def test_ensemble_gives_mean_and_standard_deviation(trained):
@@ -157,6 +185,7 @@ def test_folder_of_graphs(tmp_path):
 
     with ZipFile(shared_data() / "tu" / "MUTAG.zip") as archive:
         archive.extractall(tmp_path)
+    (tmp_path / "MUTAG" / "MUTAG_graph_labels.txt").unlink()  # new graphs have none
     predictor = load(config.folder)
     predict_file(predictor, tmp_path / "MUTAG", tmp_path / "out.csv")
     truth = own_predictions(config.folder, load_dataset(config.data), np.arange(188))

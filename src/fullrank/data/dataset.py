@@ -134,12 +134,15 @@ class GraphDataset(Description):
         y = self.graphs.fields["y"]
         before = y.parts[0].columns or range(len(known))
         part = Part("graph.y", columns=tuple(before[c] for c in chosen))
+        given_out = {**self.graphs.fields, "y": Field((part,), y.dtype)}
+        selected = self.with_graphs(replace(self.graphs, fields=given_out))
+        selected.targets = tuple(self.targets[c] for c in chosen)
+        return selected
+
+    def with_graphs(self, graphs: PackedGraphs) -> "GraphDataset":
+        """The same task on other graphs, such as these with something added."""
         kept = {f.name: getattr(self, f.name) for f in fields(GraphDataset)}
-        kept["graphs"] = replace(
-            self.graphs, fields={**self.graphs.fields, "y": Field((part,), y.dtype)}
-        )
-        kept["targets"] = tuple(self.targets[c] for c in chosen)
-        return GraphDataset(**kept)
+        return GraphDataset(**kept | {"graphs": graphs})
 
     def split(self, kind: str | None = None, seed: int = 0) -> Split:
         """Training, validation and test graphs; by default in the set's own way."""

@@ -28,6 +28,9 @@ class PackedLoader:
             unshuffled parts hold every graph exactly once.
     """
 
+    #: Lightning expects one of whatever has a sampler.
+    batch_sampler = None
+
     def __init__(
         self,
         graphs: PackedGraphs,

@@ -21,9 +21,10 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from rich.progress import track
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
+
+from fullrank.data.cache import shown
 
 Hashes = NDArray[np.uint64]
 Mark = Literal["pair", "center"]
@@ -108,7 +109,7 @@ def structural_colors(
     blocks = _blocks(graph, hops, mark, memory_limit)
     own = np.empty(num_nodes, np.uint64)
     pair = np.empty(graph.adjacency.nnz, np.uint64)
-    for block in track(blocks, "Colouring edges", disable=not progress):
+    for block in shown(blocks, len(blocks), "Colouring edges", progress):
         distances = _distances(graph, block, hops, mark)
         for centers in _of_equal_degree(block, graph.degree):
             own[centers], pair[graph.slots(centers)] = _color(

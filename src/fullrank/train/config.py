@@ -13,6 +13,7 @@ from pydantic import (
     ConfigDict,
     Field,
     NonNegativeFloat,
+    NonNegativeInt,
     PositiveFloat,
     PositiveInt,
     ValidationError,
@@ -25,7 +26,15 @@ from fullrank.nn import conv_names
 from fullrank.nn.graph_net import HEADS, READOUTS
 
 # What `model.s` is called by the convolutions that have it.
-AGGREGATORS = {"expc": "num_aggregators", "gat": "heads", "gatv2": "heads"}
+AGGREGATORS = {
+    "expc": "num_aggregators",
+    "expc-structural": "num_aggregators",
+    "gat": "heads",
+    "gatv2": "heads",
+}
+# What has an MLP before or after the sum, and what reads structural colours.
+RE_SUM = ("expc", "combc", "expc-structural", "combc-structural")
+STRUCTURAL = ("expc-structural", "combc-structural")
 FOLDS = ("gin", "fair")
 
 
@@ -35,6 +44,23 @@ class ConfigError(ValueError):
 
 class _Section(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True)
+
+
+class StructureConfig(_Section):
+    """The colours that structural coefficients read, see
+    `fullrank.data.AddStructuralColors`.
+
+    Attributes:
+        hops: The radius of the subgraph around a node, or ``all`` of the graph.
+        mark: Distances from the ``pair`` of nodes, or from the ``center`` alone.
+        node_labels: What of the nodes the colours know, such as ``x``.
+        edge_labels: What of the edges they know, such as ``edge_attr``.
+    """
+
+    hops: NonNegativeInt | Literal["all"] = 2
+    mark: Literal["pair", "center"] = "pair"
+    node_labels: str | None = None
+    edge_labels: str | None = None
 
 
 class DataConfig(_Section):
@@ -54,6 +80,8 @@ class DataConfig(_Section):
         root: Where prepared sets are kept.
         mirror: TU: a folder or address to fetch from.
         folder: OGB: where the raw files are.
+        structure: Colours from the structure around each edge, for the convolutions
+            that read them.
     """
 
     name: str
@@ -68,6 +96,7 @@ class DataConfig(_Section):
     root: Path | None = None
     mirror: str | None = None
     folder: Path | None = None
+    structure: StructureConfig | None = None
 
 
 class SplitConfig(_Section):
@@ -107,7 +136,8 @@ class ModelConfig(_Section):
         conv: A registered name, see `fullrank.nn.conv_names`.
         layers: How many.
         hidden: The width of each.
-        s: Aggregators of ``expc``, heads of ``gat`` and ``gatv2``.
+        s: Aggregators of ``expc``, heads of ``gat`` and ``gatv2``; of
+            ``expc-structural`` those that read features.
         re_sum: ``expc`` and ``combc``: the MLP before the sum, or after it.
         conv_args: Further arguments of the convolution.
         batch_norm: After each layer.
@@ -142,8 +172,8 @@ class ModelConfig(_Section):
     def _check(self) -> "ModelConfig":
         if self.s is not None and self.conv not in AGGREGATORS:
             raise ValueError(f"s is for {', '.join(AGGREGATORS)}, not for {self.conv}")
-        if self.re_sum is not None and self.conv not in ("expc", "combc"):
-            raise ValueError(f"re_sum is for expc and combc, not for {self.conv}")
+        if self.re_sum is not None and self.conv not in RE_SUM:
+            raise ValueError(f"re_sum is for {', '.join(RE_SUM)}, not for {self.conv}")
         return self
 
     @property
@@ -248,6 +278,11 @@ class Config(_Section):
         if self.split.kind == "gin" and self.training.patience is not None:
             raise ValueError(
                 "training.patience needs a validation part; the protocol 'gin' has none"
+            )
+        if self.model.conv in STRUCTURAL and self.data.structure is None:
+            raise ValueError(
+                f"model.conv {self.model.conv} reads structural colours, and data "
+                f"has none; set data.structure, for example to {{hops: 2}}"
             )
         processes = self.compute.devices * self.compute.nodes
         if self.training.batch_size % processes:

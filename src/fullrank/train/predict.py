@@ -16,6 +16,7 @@ from fullrank.data.errors import nearest
 from fullrank.train.config import Config, ConfigError
 from fullrank.train.files import replacing
 from fullrank.train.saved import load_task, run_folders
+from fullrank.train.sources import add_structure
 from fullrank.train.task import GraphTask
 
 if TYPE_CHECKING:
@@ -109,6 +110,8 @@ class Predictor:
     @torch.no_grad()
     def values(self, graphs: PackedGraphs) -> np.ndarray:
         """Means, and standard deviations of an ensemble: ``[G, C]`` or ``[G, 2 C]``."""
+        if self.config.data.structure is not None:
+            graphs = add_structure(graphs, self.config.data.structure)
         outputs = []
         for batch in PackedLoader(graphs, batch_size=self.config.training.batch_size):
             each = []
@@ -325,4 +328,5 @@ def _kind(config: Config, task: GraphTask) -> tuple:
         plan.node_features,
         plan.edge_features,
         (data.name == "qm9", data.edges, data.distance, data.fragments),
+        data.structure,
     )

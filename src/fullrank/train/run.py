@@ -186,7 +186,7 @@ class _Run:
 
     def _loader(self, part: str, shuffle: bool = False) -> PackedLoader:
         processes = self.trainer.world_size
-        loader = self.dataset.loader(
+        return self.dataset.loader(
             getattr(self.split, part),
             batch_size=self.config.training.batch_size // processes,
             shuffle=shuffle,
@@ -194,9 +194,6 @@ class _Run:
             shard=self.trainer.global_rank,
             num_shards=processes,
         )
-        # Lightning expects this of whatever has a sampler.
-        loader.batch_sampler = None  # type: ignore[attr-defined]
-        return loader
 
     def _trainer(self, console: Console | None, lines: bool) -> lightning.Trainer:
         training, compute = self.config.training, self.config.compute

@@ -3,13 +3,22 @@
 from pathlib import Path
 
 from fullrank import data
-from fullrank.data import GraphDataset, Split, hold_out, zhang_folds
-from fullrank.train.config import FOLDS, Config, ConfigError, DataConfig
+from fullrank.data import GraphDataset, PackedGraphs, Split, hold_out, zhang_folds
+from fullrank.data.transforms import AddStructuralColors
+from fullrank.train.config import (
+    FOLDS,
+    Config,
+    ConfigError,
+    DataConfig,
+    StructureConfig,
+)
 
 
 def load_dataset(config: DataConfig) -> GraphDataset:
-    """The data set with the wanted targets."""
-    options = config.model_dump(exclude={"name", "targets"}, exclude_none=True)
+    """The data set with the wanted targets and structural colours."""
+    options = config.model_dump(
+        exclude={"name", "targets", "structure"}, exclude_none=True
+    )
     try:
         dataset = _open(config, options)
     except TypeError as error:
@@ -19,9 +28,23 @@ def load_dataset(config: DataConfig) -> GraphDataset:
             raise
         raise ConfigError(f"data.{wrong[0]} is no option of {config.name!r}") from None
     known = [target.name for target in dataset.targets]
-    if config.targets is None or config.targets == known:
+    if config.targets is not None and config.targets != known:
+        dataset = dataset.select_targets(config.targets)
+    if config.structure is None:
         return dataset
-    return dataset.select_targets(config.targets)
+    return dataset.with_graphs(
+        add_structure(dataset.graphs, config.structure, progress=True)
+    )
+
+
+def add_structure(
+    graphs: PackedGraphs, structure: StructureConfig, progress: bool = False
+) -> PackedGraphs:
+    """The graphs with their structural colours."""
+    options = structure.model_dump()
+    if structure.hops == "all":
+        options["hops"] = None
+    return AddStructuralColors(**options).pack(graphs, progress)
 
 
 def make_split(config: Config, dataset: GraphDataset) -> Split:
