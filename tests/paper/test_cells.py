@@ -76,6 +76,7 @@ def test_rows_are_the_papers_and_the_others_are_cited():
             "WEGL",
         },
         "baselines-qm9": {"DTNN", "MPNN", "k-GNN", "PPGN"},
+        "structural": set(),
     }
     for name in table_names():
         ours = {cell.row for cell in cells(name, "paper")}
@@ -83,6 +84,19 @@ def test_rows_are_the_papers_and_the_others_are_cited():
         assert theirs - ours == cited[name]
         columns = {cell.column for cell in cells(name, "paper")}
         assert {column for _, column in published(name)} <= columns
+
+
+def test_structure_is_all_that_the_rows_of_the_structural_table_differ_in():
+    plain, _, structural = (
+        cell.candidates[None] for cell in cells("structural", "small", ["gap"])
+    )
+    assert structural.data.structure.hops == 2
+    same = structural.changed(
+        data={"structure": None}, model={"conv": plain.model.conv}
+    )
+    assert same == plain
+    (ablation,) = cells("ablation-qm9", "small", ["ExpC-4", "gap"])
+    assert ablation.candidates[None] == plain
 
 
 def test_the_baselines_of_qm9():

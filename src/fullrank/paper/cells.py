@@ -1,4 +1,5 @@
-"""The paper's tables and figures as data: which runs each cell stands for."""
+"""The paper's tables and figures, and one of our own, as data: which runs each cell
+stands for."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
@@ -30,16 +31,21 @@ class _Data(BaseModel):
 
 
 class Row(_Data):
-    """A model: the part of its configuration that is its own."""
+    """A model: the part of its configuration that is its own.
+
+    Attributes:
+        structure: What the graphs are coloured by, for models that read colours.
+    """
 
     conv: str
     s: int | Literal["choose"] | None = None
     re_sum: bool | None = None
+    structure: dict[str, Any] | None = None
 
     @property
     def family(self) -> str:
         """Whose hyperparameters it is trained with."""
-        return "combc" if self.conv == "combc" else "expc"
+        return "combc" if self.conv.startswith("combc") else "expc"
 
 
 class Column(_Data):
@@ -244,7 +250,9 @@ def _default_seeds(scale: Scale, in_folds: bool) -> int:
 def _candidates(
     values: dict[str, Any], row: Row, column: Column
 ) -> dict[int | None, Config]:
-    own = row.model_dump(exclude_none=True)
+    own = row.model_dump(exclude_none=True, exclude={"structure"})
+    if row.structure is not None:
+        values = {**values, "data": values["data"] | {"structure": row.structure}}
     shared = {
         key: value
         for key, value in values["model"].items()

@@ -15,6 +15,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict
 from scipy.stats import binomtest
 
+from fullrank.paper.published import metric_of
 from fullrank.paper.results import CellResult, TableResult
 
 LEVEL = 0.05
@@ -120,7 +121,7 @@ def _gains(claim: Claim, table: TableResult) -> list[float]:
             continue
         better = table.cell(claim.better, column, protocol)
         worse = table.cell(claim.worse, column, protocol)
-        _, direction = table.number(column)
+        _, direction = metric_of(column)
         for seed, one, other in _shared(better, worse):
             pairs[column, seed] = _Pair(one, other, direction)
     return _differences(claim, pairs)

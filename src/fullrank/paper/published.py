@@ -25,11 +25,17 @@ class Number:
     std: float | None
 
 
+def metric_of(column: str) -> tuple[str, str]:
+    """The metric of a data set or target, and whether ``min`` or ``max`` is better."""
+    for row in _rows():
+        if row["dataset"] == column:
+            return row["metric"], row["better"]
+    return "accuracy_pct", "max"  # the TU sets that the paper does not use
+
+
 @cache
 def published(table: str) -> Mapping[tuple[str, str], Number]:
     """The numbers of a table by model and data set, in the paper's order."""
-    file = resources.files("fullrank.paper") / "published_results.csv"
-    rows = csv.DictReader(file.read_text(encoding="utf-8").splitlines())
     return MappingProxyType(
         {
             (row["model"], row["dataset"]): Number(
@@ -38,7 +44,13 @@ def published(table: str) -> Mapping[tuple[str, str], Number]:
                 float(row["mean"]),
                 float(row["std"]) if row["std"] else None,
             )
-            for row in rows
+            for row in _rows()
             if row["table"] == table
         }
     )
+
+
+@cache
+def _rows() -> list[dict[str, str]]:
+    file = resources.files("fullrank.paper") / "published_results.csv"
+    return list(csv.DictReader(file.read_text(encoding="utf-8").splitlines()))

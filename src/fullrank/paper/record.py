@@ -8,7 +8,7 @@ from typing import Any
 from fullrank import __version__
 from fullrank.paper.cells import figures
 from fullrank.paper.claims import RULE, claims, judge, judge_published
-from fullrank.paper.published import published
+from fullrank.paper.published import metric_of, published
 from fullrank.paper.results import RunFolder, TableResult, collect, read_runs
 from fullrank.train.files import read_json
 
@@ -67,7 +67,7 @@ def _runs(found: RunFolder) -> dict[str, Any]:
 def _table(table: TableResult) -> dict[str, Any]:
     columns = []
     for name, protocol in table.columns:
-        metric, better = table.number(name)
+        metric, better = metric_of(name)
         columns.append(
             {"name": name, "protocol": protocol, "metric": metric, "better": better}
         )

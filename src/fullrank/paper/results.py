@@ -97,13 +97,6 @@ class TableResult:
         found = (c for c in self.cells if (c.row, c.column, c.protocol) == wanted)
         return next(found, None)
 
-    def number(self, column: str) -> tuple[str, str]:
-        """The metric of a column, and whether ``min`` or ``max`` is better."""
-        for (_, name), number in self.published.items():
-            if name == column:
-                return number.metric, number.better
-        return "accuracy_pct", "max"  # the TU sets that the paper does not use
-
 
 def read_runs(folder: Path) -> RunFolder:
     """Read every run folder in ``folder``."""
