@@ -50,6 +50,7 @@ def test_the_scale_small_is_the_same_for_all_models_of_a_column(name):
         values = config.model_dump(mode="json")
         for own in ("conv", "s", "re_sum"):
             del values["model"][own]
+        del values["data"]["structure"]
         place = cell.column, cell.protocol
         assert settings.setdefault(place, values) == values
 

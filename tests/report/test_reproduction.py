@@ -98,8 +98,9 @@ def column(browser, label, index):
 
 def test_the_page_in_a_browser(page, tmp_path):
     with opened(page, tmp_path / "profile") as browser:
-        # Three targets in each of the two figures of the ablation and in the baselines.
-        drawn(browser, 9)
+        # Three targets in each of the two figures of the ablation and in the other two
+        # tables that share runs with it.
+        drawn(browser, 12)
         assert loaded_from_elsewhere(browser) == []
         label = "ablation-qm9 small"
         before = column(browser, label, 0)
@@ -140,6 +141,6 @@ def test_the_page_on_a_phone(page, tmp_path):
     with opened(page, tmp_path / "profile") as browser:
         browser.set_window_size(500, 900)
         browser.refresh()
-        assert all(width < 500 for width, _ in drawn(browser, 9))
+        assert all(width < 500 for width, _ in drawn(browser, 12))
         overflow = "return document.documentElement.scrollWidth > window.innerWidth"
         assert not browser.execute_script(overflow)
