@@ -5,7 +5,6 @@ protocol of :func:`fullrank.lab.separates`, and the first graph of every pair is
 compared with a relabeled copy of itself: whoever tells those two apart is wrong.
 """
 
-import platform
 import time
 from collections import Counter
 from collections.abc import Sequence
@@ -13,13 +12,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-import torch_geometric
 from torch_geometric.utils import degree
 
-from fullrank import __version__
-from fullrank.data.transforms import AddStructuralColors
+from fullrank.bench.structure import structural_levels
+from fullrank.data import AddStructuralColors
 from fullrank.lab import PairSuite, separates
 from fullrank.nn import GraphNet
+from fullrank.train.environment import environment
 
 SUITES = ("brec", "exp", "sr25", "csl", "graph8c")
 LAYERS, WIDTH = 5, 16
@@ -59,16 +58,7 @@ class Contestant:
 
 def contestants() -> list[Contestant]:
     """The layers that read features, then those that read structure, level by level."""
-    levels = {
-        "degrees": AddStructuralColors(hops=0, node_labels="x"),
-        "1 hop, v marked": AddStructuralColors(1, mark="center", node_labels="x"),
-        "1 hop": AddStructuralColors(1, node_labels="x"),
-        "2 hops, v marked": AddStructuralColors(2, mark="center", node_labels="x"),
-        "2 hops": AddStructuralColors(2, node_labels="x"),
-        "3 hops": AddStructuralColors(3, node_labels="x"),
-        "whole, v marked": AddStructuralColors(None, mark="center", node_labels="x"),
-        "whole": AddStructuralColors(None, node_labels="x"),
-    }
+    levels = structural_levels(node_labels="x")
     return [
         Contestant("GIN-0", "gin0"),
         Contestant("GCN", "gcn"),
@@ -127,12 +117,10 @@ def bound(suite: PairSuite) -> dict[str, Any]:
 
 def provenance(seed: int = 0) -> dict[str, Any]:
     """What the numbers depend on."""
+    recorded = ("fullrank", "commit", "python", "torch", "torch_geometric", "processor")
+    found = environment()
     return {
-        "fullrank": __version__,
-        "torch": torch.__version__,
-        "torch_geometric": torch_geometric.__version__,
-        "python": platform.python_version(),
-        "machine": platform.machine(),
+        **{name: found[name] for name in recorded},
         "network": f"{LAYERS} layers of width {WIDTH}, jumping knowledge, sum readout",
         "weights": f"untrained, seed {seed}, float64",
     }

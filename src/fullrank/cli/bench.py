@@ -43,3 +43,11 @@ def train(quick: bool = Quick, json: Path | None = Json) -> None:
     from fullrank.bench import train
 
     train.run(quick=quick, json_file=json)
+
+
+@app.command()
+def structure(quick: bool = Quick, json: Path | None = Json) -> None:
+    """Structural colours of QM9's molecules: the cost of each level."""
+    from fullrank.bench import structure
+
+    structure.run(quick=quick, json_file=json)

@@ -1,0 +1,84 @@
+"""``fullrank bench structure``: what the colours of each level cost."""
+
+import json
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from fullrank.data import QM9, AddStructuralColors, PackedGraphs
+from fullrank.train.environment import environment
+
+_NODES, _EDGES = 400, 1_000  # of the random graph
+
+
+@dataclass
+class Row:
+    """One line of the table: a level on a set of graphs."""
+
+    level: str
+    graphs: str
+    seconds: float
+    edges: int
+    distinct: int
+
+
+def structural_levels(**labels: Any) -> dict[str, AddStructuralColors]:
+    """From degrees to the whole graph, by name."""
+    return {
+        "degrees": AddStructuralColors(0, **labels),
+        "1 hop, v marked": AddStructuralColors(1, mark="center", **labels),
+        "1 hop": AddStructuralColors(1, **labels),
+        "2 hops, v marked": AddStructuralColors(2, mark="center", **labels),
+        "2 hops": AddStructuralColors(2, **labels),
+        "3 hops": AddStructuralColors(3, **labels),
+        "whole, v marked": AddStructuralColors(None, mark="center", **labels),
+        "whole": AddStructuralColors(None, **labels),
+    }
+
+
+def run(quick: bool, json_file: Path | None) -> list[Row]:
+    """Measure, print, and write the rows as JSON if a file is named."""
+    qm9 = QM9(limit=2_000 if quick else None).graphs
+    rows = [
+        measure(name, f"QM9, {len(qm9):,} molecules", level, qm9)
+        for name, level in structural_levels(
+            node_labels="z", edge_labels="edge.bond"
+        ).items()
+    ]
+    name = f"a random one, {_NODES} nodes, {_EDGES:,} edges"
+    rows.append(measure("2 hops", name, AddStructuralColors(2), random_graph()))
+    table = Table("level", "graphs", title="Structural colours, one core")
+    for column in ("seconds", "edges", "distinct colours"):
+        table.add_column(column, justify="right")
+    for row in rows:
+        counts = (f"{row.edges:,}", f"{row.distinct:,}")
+        table.add_row(row.level, row.graphs, f"{row.seconds:.2f}", *counts)
+    Console().print(table)
+    if json_file is not None:
+        written = {
+            "environment": environment(),
+            "rows": [asdict(row) for row in rows],
+        }
+        json_file.write_text(json.dumps(written, indent=1) + "\n")
+    return rows
+
+
+def measure(
+    name: str, what: str, level: AddStructuralColors, graphs: PackedGraphs
+) -> Row:
+    """Colour graphs once. The time is that of the process, whoever else is at work."""
+    started = time.process_time()
+    colors = level.pack(graphs, progress=True).array("edge_color")
+    seconds = time.process_time() - started
+    return Row(name, what, seconds, len(colors), len(np.unique(colors)))
+
+
+def random_graph() -> PackedGraphs:
+    """One graph, with every edge in both directions."""
+    edges = np.random.default_rng(0).integers(0, _NODES, (2, _EDGES))
+    return PackedGraphs.pack(np.array([_NODES]), np.hstack([edges, edges[::-1]]))

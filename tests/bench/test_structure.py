@@ -1,0 +1,31 @@
+import json
+
+from fullrank.bench import structure
+from fullrank.data import QM9, AddStructuralColors
+
+
+def test_larger_subgraphs_tell_more_edges_apart(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("FULLRANK_ROOT", str(tmp_path))
+    rows = structure.run(quick=True, json_file=tmp_path / "rows.json")
+    written = json.loads((tmp_path / "rows.json").read_text())
+    assert [row["distinct"] for row in written["rows"]] == [r.distinct for r in rows]
+    assert written["environment"]["torch"]
+    assert "distinct colours" in capsys.readouterr().out
+    found = {row.level: row.distinct for row in rows[:-1]}
+    chain = ("degrees", "1 hop", "2 hops", "3 hops", "whole")
+    assert sorted(chain, key=found.get) == list(chain)
+    for name in ("1 hop", "2 hops", "whole"):
+        assert found[f"{name}, v marked"] <= found[name]
+
+
+def test_a_row_counts_the_colours_of_all_edges(tmp_path):
+    graphs = QM9(tmp_path, limit=100).graphs
+    row = structure.measure("1 hop", "QM9", AddStructuralColors(1), graphs)
+    colors = AddStructuralColors(1).pack(graphs).array("edge_color")
+    assert (row.edges, row.distinct) == (len(colors), len(set(colors.tolist())))
+
+
+def test_the_random_graph():
+    graph = structure.random_graph()[0]
+    assert (graph.num_nodes, graph.num_edges) == (400, 2000)
+    assert graph.is_undirected()
