@@ -1,4 +1,5 @@
 import os
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -10,7 +11,7 @@ import torch
 from fullrank.train.files import read_json
 from fullrank.train.journal import read_rows
 from fullrank.train.saved import load_task
-from train.samples import call, small_config
+from train.samples import small_config, start
 
 
 def gradient(config, folder):
@@ -44,7 +45,7 @@ def test_two_processes_have_the_gradient_of_one(tmp_path, task, targets):
         torch.testing.assert_close(together[name], truth, rtol=1e-10, atol=1e-12)
 
 
-def test_whole_run_on_two_processes_is_that_of_one(tmp_path):
+def test_whole_run_on_two_processes_is_that_of_one(tmp_path, monkeypatch):
     """Losses and measures of every epoch, gathered from both; one writes the folder.
 
     56 training graphs make batches that both can share evenly.
@@ -53,23 +54,39 @@ def test_whole_run_on_two_processes_is_that_of_one(tmp_path):
     config = small_config(tmp_path, ["ring", "hetero"], "binary", training=training)
     file = tmp_path / "config.yaml"
     file.write_text(config.text())
-    for devices in (1, 2):
-        runs = tmp_path / f"on{devices}"
-        status, output, errors = call(
-            "train", file, "--devices", devices, "--runs", runs
-        )
-        assert status == 0, errors
-        assert output.count("accuracy") == 1
-    tables = []
-    for devices in (1, 2):
-        rows = read_rows(tmp_path / f"on{devices}" / config.id / "metrics.csv")
-        tables.append([[float(value) for value in row.values()] for row in rows])
-    np.testing.assert_allclose(tables[1], tables[0], rtol=1e-9)
-    results = [
-        read_json(tmp_path / f"on{d}" / config.id / "result.json")["test"]
-        for d in (1, 2)
-    ]
-    assert results[1] == pytest.approx(results[0], rel=1e-9)
+
+    def train(name, *options):
+        return start("train", file, "--runs", tmp_path / name, *options)
+
+    def machines(name):
+        monkeypatch.setenv("MASTER_ADDR", "127.0.0.1")
+        monkeypatch.setenv("MASTER_PORT", str(free_port()))
+        for rank in ("1", "0"):
+            monkeypatch.setenv("NODE_RANK", rank)
+            yield train(name, "--nodes", 2)
+
+    started = {
+        "one": [train("one")],
+        "devices": [train("devices", "--devices", 2)],
+        "machines": list(machines("machines")),
+    }
+    found = {}
+    for name, programs in started.items():
+        ended = [program.communicate(timeout=300) for program in programs]
+        assert [program.returncode for program in programs] == [0] * len(ended), ended
+        assert "".join(output for output, _ in ended).count("accuracy") == 1
+        folder = tmp_path / name / config.id
+        rows = [[*map(float, r.values())] for r in read_rows(folder / "metrics.csv")]
+        found[name] = rows, read_json(folder / "result.json")["test"]
+    for name in ("devices", "machines"):
+        np.testing.assert_allclose(found[name][0], found["one"][0], rtol=1e-9)
+        assert found[name][1] == pytest.approx(found["one"][1], rel=1e-9)
+
+
+def free_port():
+    with socket.socket() as any_port:
+        any_port.bind(("127.0.0.1", 0))
+        return any_port.getsockname()[1]
 
 
 def test_loaded_model_without_data_does_not_measure(tmp_path):

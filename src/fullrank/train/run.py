@@ -3,6 +3,7 @@
 import contextlib
 import logging
 import math
+import os
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -267,7 +268,9 @@ def _refuse_fewer(config: Config, done: int) -> None:
 
 def leading() -> bool:
     """Whether this is the process that writes, of the several that may train."""
-    return getattr(rank_zero_only, "rank", 0) == 0
+    # Lightning learns its rank from the machine's only once there is a trainer.
+    machine = os.environ.get("NODE_RANK", os.environ.get("GROUP_RANK", "0"))
+    return machine == "0" and getattr(rank_zero_only, "rank", 0) == 0
 
 
 @contextlib.contextmanager
