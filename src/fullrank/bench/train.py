@@ -17,6 +17,7 @@ from pathlib import Path
 
 import torch
 from rich.console import Console
+from rich.progress import track
 from rich.table import Table
 from torch import Tensor
 from torch_geometric.data import Data
@@ -45,8 +46,8 @@ class Workload:
 
 
 WORKLOADS = {
-    "molecules": Workload("QM9, d=256, s=4, 4 layers", 256, 4, 64, 2560, 320),
-    "dense": Workload("COLLAB-like, d=180, s=4, 3 layers", 180, 3, 32, 160, 32),
+    "molecules": Workload("QM9, d=256, s=4, 4 layers", 256, 4, 64, 640, 320),
+    "dense": Workload("COLLAB-like, d=180, s=4, 3 layers", 180, 3, 32, 64, 32),
 }
 
 
@@ -93,7 +94,8 @@ def measure(name: str, quick: bool) -> Row:
         if difference > AGREEMENT:
             raise ValueError(f"{name}: the losses differ by {difference:.1e}")
         seconds: dict[str, list[float]] = {side: [] for side in SIDES}
-        for _ in range(2 if quick else 5):
+        rounds = 2 if quick else 3
+        for _ in track(range(rounds), name, console=Console(stderr=True)):
             for side, process in sides.items():
                 seconds[side].append(_ask(process, "epoch"))
         for process in sides.values():
