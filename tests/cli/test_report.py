@@ -1,38 +1,37 @@
 from paper.samples import write_qm9
-from train.samples import call
 
 
-def test_a_report_of_run_folders_and_of_its_own_json(tmp_path):
+def test_a_report_of_run_folders_and_of_its_own_json(program, tmp_path):
     write_qm9(tmp_path / "runs", seeds=1)
-    status, _, errors = call("report", "runs", "--out", "made", cwd=tmp_path)
+    status, _, errors = program("report", "runs", "--out", "made")
     assert status == 0
     assert "results.html" in errors
     source = "made/results.json"
-    status, _, errors = call("report", source, "--out", "again", cwd=tmp_path)
+    status, _, errors = program("report", source, "--out", "again")
     assert status == 0
     for name in ("results.md", "results.json"):
         made, again = (tmp_path / folder / name for folder in ("made", "again"))
         assert made.read_text() == again.read_text()
 
 
-def test_a_run_of_another_version_is_named_and_left_out(tmp_path):
+def test_a_run_of_another_version_is_named_and_left_out(program, tmp_path):
     write_qm9(tmp_path / "runs", seeds=1)
     folder = min((tmp_path / "runs").iterdir())
     folder.rename(folder.with_name("qm9-expc-000000000000"))
-    status, _, errors = call("report", "runs", cwd=tmp_path)
+    status, _, errors = program("report", "runs")
     assert status == 0
     assert "not read: qm9-expc-000000000000: it was written by another" in errors
 
 
-def test_what_cannot_be_reported_on(tmp_path):
+def test_what_cannot_be_reported_on(program, tmp_path):
     for content, words in (
         ("[]", "holds no results"),
         ('{"format": 99}', "another version of fullrank (format 99"),
     ):
         (tmp_path / "results.json").write_text(content)
-        status, _, errors = call("report", "results.json", cwd=tmp_path)
+        status, _, errors = program("report", "results.json")
         assert status == 2
         assert words in errors
-    status, _, errors = call("report", "nothing", cwd=tmp_path)
+    status, _, errors = program("report", "nothing")
     assert status == 2
     assert "there is no folder 'nothing'" in errors

@@ -80,10 +80,3 @@ def start(*arguments, cwd=None, **options):
         stderr=subprocess.PIPE,
         **options,
     )
-
-
-def call(*arguments, cwd=None):
-    """Run the program to its end: status, output, errors."""
-    process = start(*arguments, cwd=cwd)
-    output, errors = process.communicate(timeout=300)
-    return process.returncode, output, errors
