@@ -14,6 +14,7 @@ def test_larger_subgraphs_tell_more_edges_apart(tmp_path, monkeypatch, capsys):
     found = {row.level: row.distinct for row in rows[:-1]}
     chain = ("degrees", "1 hop", "2 hops", "3 hops", "whole")
     assert sorted(chain, key=found.get) == list(chain)
+    assert found["degrees"] < found["1 hop"] < found["2 hops"]
     for name in ("1 hop", "2 hops", "whole"):
         assert found[f"{name}, v marked"] <= found[name]
 

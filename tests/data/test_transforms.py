@@ -106,8 +106,10 @@ def test_missing_labels_are_named(graphs):
     transform = AddStructuralColors(node_labels="z")
     with pytest.raises(DataError, match="has no 'z'"):
         transform(graphs[0])
-    with pytest.raises(DataError, match="no array 'z'"):
+    with pytest.raises(DataError, match="nodes have no 'z'"):
         transform.pack(packed(graphs))
+    with pytest.raises(DataError, match="nodes have no 'edge_attr'"):
+        AddStructuralColors(node_labels="edge_attr").pack(packed(graphs))
 
 
 def test_memory_limit_is_passed_on(graphs):

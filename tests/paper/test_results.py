@@ -90,13 +90,14 @@ def test_gin_takes_the_s_that_fair_chose(tmp_path):
             assert "fair is not run yet" in cell.note
     assert (cell.s, cell.mean) == (4, pytest.approx(60.0))
     assert (cell.wanted, cell.done, cell.tried) == (3, 3, [3, 4, 5])
+    assert cell.note == "s = 5 not run yet"  # and it may be better
 
 
 def test_gin_is_run_with_the_chosen_s_only_once_fair_is_complete(tmp_path):
     planned = cells("baselines-ogb-tu", "small", ["ExpC-s", "MUTAG"], runs=tmp_path)
 
     def candidates():
-        return {c.protocol: [*c.candidates] for c in with_chosen_s(planned, tmp_path)}
+        return {c.protocol: [*c.candidates] for c in with_chosen_s(planned)}
 
     for s, valid in ((3, 0.6), (4, 0.9), (5, 0.7)):
         assert candidates() == {"gin": [3, 4, 5], "fair": [3, 4, 5]}
@@ -104,6 +105,8 @@ def test_gin_is_run_with_the_chosen_s_only_once_fair_is_complete(tmp_path):
         for run in runs_for("baselines-ogb-tu", "small", tmp_path, only, 1, s):
             write_run(run, "accuracy", valid, 0.5, [0.5] * 15)
     assert candidates() == {"gin": [4], "fair": [3, 4, 5]}
+    (gin,) = (cell for cell in planned if cell.protocol == "gin")
+    assert [*with_chosen_s([gin])[0].candidates] == [4]
 
 
 def test_the_folds_of_zhang_are_found_and_named(tmp_path):

@@ -26,6 +26,11 @@ def changed(**sections):
         ({"model": {"conv": "gcn", "s": 4}}, ["s is for expc", "gcn"]),
         ({"model": {"conv": "gcn", "re_sum": True}}, ["re_sum is for expc"]),
         ({"model": {"conv": "expc-structural"}}, ["expc-structural", "data.structure"]),
+        ({"data": {"name": "qm9", "structure": {"hop": 2}}}, ["did you mean 'hops'"]),
+        (
+            {"data": {"name": "qm9", "structure": {"hops": -1}}},
+            ["data.structure.hops = -1", "greater than or equal to 0"],
+        ),
         ({"model": {"dropout": 1.5}}, ["model.dropout = 1.5", "less than 1"]),
         ({"optimizer": {"lr": -1}}, ["optimizer.lr = -1", "greater than 0"]),
         ({"seeds": [1, 1]}, ["[1, 1]", "twice"]),

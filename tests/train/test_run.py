@@ -228,7 +228,8 @@ def test_schedules_end_where_they_should(tmp_path, schedule, optimizer):
 
 @pytest.mark.parametrize("precision", ["64", "bf16-mixed"])
 def test_precisions(tmp_path, precision):
-    config = small_config(tmp_path, training={"precision": precision, "epochs": 1})
+    training = {"precision": precision, "epochs": 1}
+    config = small_config(tmp_path, training=training, optimizer={"clip": 1.0})
     run_one(config)
     wanted = torch.float64 if precision == "64" else torch.float32
     assert {v.dtype for v in weights(config.folder).values()} == {wanted}

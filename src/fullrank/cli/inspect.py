@@ -109,9 +109,12 @@ def _untrained(
     from fullrank.data import Split
     from fullrank.train import parse
     from fullrank.train.blueprint import draw_blueprint
+    from fullrank.train.config import STRUCTURAL
     from fullrank.train.sources import load_dataset
 
     sizes = {"hidden": hidden, "layers": layers}
+    if any(_layer(conv)["conv"] in STRUCTURAL for conv in convs):
+        options = {"structure": {"hops": 2, "node_labels": "x"}, **options}
     configs = {
         conv: parse({"data": options, "model": {**_layer(conv), **sizes}})
         for conv in convs

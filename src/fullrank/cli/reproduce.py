@@ -61,9 +61,9 @@ def reproduce(
     chosen = cells(table, scale, only, seeds, epochs, folds, runs)
     console = Console(stderr=True)
     if dry_run:
-        _show_costs(with_chosen_s(chosen, runs), Console())
+        _show_costs(with_chosen_s(chosen), Console())
         return
-    planned = single_runs(with_chosen_s(chosen, runs))
+    planned = single_runs(with_chosen_s(chosen))
     console.print(
         f"{table}, scale {scale}: {len(planned):,} runs, "
         f"{len(planned) - len(unfinished(planned)):,} of them done already",
@@ -72,7 +72,7 @@ def reproduce(
     outcomes: list[Outcome] = []
     # The protocol fair first: it chooses the s that gin is done with.
     for protocols in (("fair", ONE_SPLIT), ("gin",)):
-        now = [c for c in with_chosen_s(chosen, runs) if c.protocol in protocols]
+        now = [c for c in with_chosen_s(chosen) if c.protocol in protocols]
         todo = unfinished(single_runs(now))
         with stopping_politely():
             outcomes += _run(todo, workers, ray, cpus, gpus, retries, console)

@@ -49,7 +49,7 @@ def train(
     console = None if quiet else Console(stderr=True)
     with stopping_politely():
         summary = run_experiment(resolved, console=console, lines=verbose)
-    if leading() and not quiet:
+    if leading(resolved) and not quiet:
         show_summary(summary, resolved.runs)
 
 

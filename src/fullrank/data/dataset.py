@@ -2,8 +2,9 @@
 
 import logging
 from collections.abc import Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, fields, replace
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import numpy as np
 from torch_geometric.data import Data
@@ -135,14 +136,17 @@ class GraphDataset(Description):
         before = y.parts[0].columns or range(len(known))
         part = Part("graph.y", columns=tuple(before[c] for c in chosen))
         given_out = {**self.graphs.fields, "y": Field((part,), y.dtype)}
-        selected = self.with_graphs(replace(self.graphs, fields=given_out))
-        selected.targets = tuple(self.targets[c] for c in chosen)
-        return selected
-
-    def with_graphs(self, graphs: PackedGraphs) -> "GraphDataset":
-        """The same task on other graphs, such as these with something added."""
+        # A plain set: an evaluator of its own is for all of its targets.
         kept = {f.name: getattr(self, f.name) for f in fields(GraphDataset)}
-        return GraphDataset(**kept | {"graphs": graphs})
+        kept["graphs"] = replace(self.graphs, fields=given_out)
+        kept["targets"] = tuple(self.targets[c] for c in chosen)
+        return GraphDataset(**kept)
+
+    def with_graphs(self, graphs: PackedGraphs) -> Self:
+        """The same task on other graphs, such as these with something added."""
+        changed = copy(self)
+        changed.graphs = graphs
+        return changed
 
     def split(self, kind: str | None = None, seed: int = 0) -> Split:
         """Training, validation and test graphs; by default in the set's own way."""

@@ -8,6 +8,7 @@ from fullrank.data.packed import Part
 
 # From this degree on the authors give the normalised degree instead of its one-hot.
 ONE_HOT_BELOW = 1000
+NORMALISED = "normalised degree"
 
 
 @dataclass
@@ -38,4 +39,4 @@ def degree_columns(
         return Columns({"node.degree": degree.astype(np.int32)}, (part,), names)
     normalised = (degree - degree.mean()) / degree.std(ddof=1)
     arrays = {"node.degree": normalised.astype(np.float32)[:, None]}
-    return Columns(arrays, (Part("node.degree"),), ("normalised degree",))
+    return Columns(arrays, (Part("node.degree"),), (NORMALISED,))

@@ -66,8 +66,8 @@ class AddStructuralColors(BaseTransform):
         colors = self._colors(
             np.stack([graphs.src, graphs.dst]) + first_node,
             int(graphs.node_ptr[-1]),
-            _stored(graphs, self.node_labels),
-            _stored(graphs, self.edge_labels),
+            _stored(graphs, "node", self.node_labels),
+            _stored(graphs, "edge", self.edge_labels),
             progress,
         )
         colored = graphs.with_array("edge", "edge_color", colors.edge)
@@ -105,11 +105,23 @@ def _attribute(data: Data, name: str | None) -> np.ndarray | None:
     return data[name].cpu().numpy()
 
 
-def _stored(graphs: PackedGraphs, name: str | None) -> np.ndarray | None:
+def _stored(graphs: PackedGraphs, level: str, name: str | None) -> np.ndarray | None:
     if name is None:
         return None
-    if name not in graphs.fields:
-        return graphs.array(name)
-    field = graphs.fields[name]
-    totals = {"node": graphs.node_ptr[-1], "edge": graphs.edge_ptr[-1]}
-    return field.take(graphs.arrays, np.arange(totals[field.level])).numpy()
+    field = graphs.fields.get(name)
+    rows = {"node": graphs.node_ptr[-1], "edge": graphs.edge_ptr[-1]}[level]
+    if field is None and name.removeprefix(f"{level}.") in _bare(graphs, level):
+        return graphs.array(f"{level}.{name.removeprefix(f'{level}.')}")
+    if field is None or field.level != level:
+        known = [n for n, f in graphs.fields.items() if f.level == level]
+        raise DataError(
+            f"the {level}s have no {name!r} to take labels from; they have "
+            f"{', '.join([*known, *_bare(graphs, level)])}"
+        )
+    return field.take(graphs.arrays, np.arange(rows)).numpy()
+
+
+def _bare(graphs: PackedGraphs, level: str) -> list[str]:
+    """The stored arrays of a level, without its name."""
+    start = f"{level}."
+    return [n.removeprefix(start) for n in graphs.arrays if n.startswith(start)]

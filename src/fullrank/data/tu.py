@@ -24,7 +24,7 @@ from fullrank.data.dataset import (
     Task,
     described,
 )
-from fullrank.data.degree import Columns, degree_columns
+from fullrank.data.degree import NORMALISED, Columns, degree_columns
 from fullrank.data.errors import DataError
 from fullrank.data.files import local_copy, read_numbers, unpacked
 from fullrank.data.packed import Field, PackedGraphs, Part
@@ -94,6 +94,11 @@ def read_tu_inputs(
         The graphs, and for those that have a label or degree which the other set does
         not know, what it is.
     """
+    if NORMALISED in node_features.names:
+        raise DataError(
+            "the model reads degrees that are normalised over its own training set, "
+            "which graphs of another set do not have: it cannot predict for them"
+        )
     files = _files_in(Path(folder), _name_in(folder))
     known = {"node": node_features.names, "edge": edge_features.names}
     num_nodes, edges, columns = _inputs(files, known)
@@ -261,7 +266,9 @@ def _columns(
         columns.names += tuple(f"attribute {i}" for i in range(values.shape[1]))
     if f"{level}_labels" in files:
         for i, values in enumerate(_checked(files[f"{level}_labels"], rows).T):
-            kinds = np.unique(values) if names is None else _kinds(i, names)
+            kinds = _kinds(i, names or ())
+            if not len(kinds):
+                kinds = np.unique(values)
             # Labels without a column come after those that have one.
             kinds_here = np.concatenate([kinds, np.setdiff1d(values, kinds)])
             order = np.argsort(kinds_here)

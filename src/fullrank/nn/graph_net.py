@@ -214,7 +214,8 @@ class GraphNet(torch.nn.Module):
 def _drop(x: Tensor, p: float) -> Tensor:
     """Dropout, with a mask from ``torch.rand``: on a CPU it is drawn three times as
     fast as ``torch.bernoulli``, which ``F.dropout`` takes."""
-    return x * (torch.rand_like(x) >= p).to(x.dtype).div_(1 - p)
+    dtype = torch.promote_types(x.dtype, torch.float32)  # half has too few numbers
+    return x * (torch.rand_like(x, dtype=dtype) >= p).to(x.dtype).div_(1 - p)
 
 
 def _inputs_of(data: BaseData, edge_dim: EdgeDim) -> dict[str, Any]:

@@ -135,24 +135,33 @@ def collect(found: RunFolder) -> list[TableResult]:
     return [table for table in tables if any(cell.done for cell in table.cells)]
 
 
-def with_chosen_s(planned: Sequence[Cell], folder: Path) -> list[Cell]:
+def with_chosen_s(planned: Sequence[Cell]) -> list[Cell]:
     """The same cells, where those of the protocol ``gin`` keep only the s that the
-    protocol ``fair`` chose, once it is complete."""
-    found = read_runs(folder) if folder.is_dir() else RunFolder(folder, {}, (), {})
-    chosen: dict[tuple[str, str], int | None] = {}
-    for cell in planned:
-        if cell.protocol == "fair" and len(cell.candidates) > 1:
-            result = _cell(cell, found, {})
-            if result.done == result.wanted:
-                chosen[cell.row, cell.column] = result.s
-    return [_narrowed(cell, chosen) for cell in planned]
+    protocol ``fair`` chose, if all its runs are finished."""
+    return [
+        cell
+        if cell.protocol != "gin" or (s := _chosen_by_fair(cell)) is None
+        else replace(cell, candidates={s: cell.candidates[s]})
+        for cell in planned
+    ]
 
 
-def _narrowed(cell: Cell, chosen: Mapping[tuple[str, str], int | None]) -> Cell:
-    s = chosen.get((cell.row, cell.column))
-    if cell.protocol != "gin" or s is None:
-        return cell
-    return replace(cell, candidates={s: cell.candidates[s]})
+def _chosen_by_fair(cell: Cell) -> int | None:
+    """The s that is best on the validation parts of the same runs by ``fair``."""
+    if len(cell.candidates) == 1:
+        return None
+    runs: dict[int | None, list[Run]] = {}
+    for s, config in cell.candidates.items():
+        singles = runs_of(config.changed(split={"kind": "fair"}))
+        results = [finished(single) for single in singles]
+        if None in results:
+            return None
+        runs[s] = [
+            Run(single, result, {})
+            for single, result in zip(singles, results, strict=True)
+            if result is not None
+        ]
+    return _best(runs)
 
 
 def _config_of(file: Path) -> Config:
@@ -175,7 +184,7 @@ def _table(name: str, scale: str, found: RunFolder) -> TableResult:
     table = load_table(name)
     numbers = published(name)
     planned = cells(name, scale)
-    chosen: dict[tuple[str, str], int | None] = {}
+    chosen: dict[tuple[str, str], tuple[int | None, str]] = {}
     results = []
     # The fair protocol first: its validation parts choose s for the other one.
     for cell in sorted(planned, key=lambda cell: cell.protocol != "fair"):
@@ -197,28 +206,34 @@ def _table(name: str, scale: str, found: RunFolder) -> TableResult:
 def _cell(
     cell: Cell,
     found: RunFolder,
-    chosen: dict[tuple[str, str], int | None],
+    chosen: dict[tuple[str, str], tuple[int | None, str]],
 ) -> CellResult:
-    tried = [s for s in cell.candidates if s is not None]
-    cell = _narrowed(cell, chosen)
-    wanted = sum(len(runs_of(config)) for config in cell.candidates.values())
+    """A cell's result; ``chosen`` holds the s of fair and what is to be said of it."""
+    place = (cell.row, cell.column)
+    candidates = dict(cell.candidates)
+    by_fair, note = chosen.get(place, (None, ""))
+    if by_fair is not None:
+        candidates = {by_fair: candidates[by_fair]}
+    wanted = sum(len(runs_of(config)) for config in candidates.values())
     complete, done = {}, 0
-    for s, config in cell.candidates.items():
+    for s, config in candidates.items():
         runs = _runs_of_cell(config, cell.column, found)
         done += len(runs)
         seeds = _complete_seeds(config, runs)
         if seeds:
             complete[s] = [run for run in runs if run.config.seeds[0] in seeds]
-    place = (cell.row, cell.column)
     common = (cell.row, cell.column, cell.protocol, wanted, done)
     if not complete:
         return CellResult(*common)
-    s, note = _choose(cell, complete)
-    if note and s is None:
+    if len(candidates) > 1 and cell.protocol == "gin":
+        note = "s is chosen on validation: the protocol fair is not run yet"
         return CellResult(*common, note=note)
-    chosen[place] = s
-    measured = _measured(common, cell, complete[s], s, note, found.folder)
-    return replace(measured, tried=tried)
+    if len(candidates) > 1:
+        missing = [str(s) for s in candidates if s not in complete]
+        note = f"s = {', '.join(missing)} not run yet" if missing else ""
+    s = _best(complete)
+    chosen[place] = s, note
+    return _measured(common, cell, complete[s], s, note, found.folder)
 
 
 def _runs_of_cell(config: Config, column: str, found: RunFolder) -> list[Run]:
@@ -245,22 +260,13 @@ def _complete_seeds(config: Config, runs: Sequence[Run]) -> list[int]:
     return sorted(seed for seed in set(seeds) if seeds.count(seed) == folds)
 
 
-def _choose(
-    cell: Cell, complete: Mapping[int | None, Sequence[Run]]
-) -> tuple[int | None, str]:
-    """The s that is best on validation, and what is to be said about the choice."""
-    missing = [s for s in cell.candidates if s not in complete]
-    note = f"s = {', '.join(map(str, missing))} not run yet" if missing else ""
-    if len(cell.candidates) == 1:
-        return next(iter(complete)), ""
-    if cell.protocol == "gin":
-        return None, "s is chosen on validation: the protocol fair is not run yet"
-    better = min if _metric(complete) in LOWER_IS_BETTER else max
-    return better(complete, key=lambda s: _validation(complete[s])), note
-
-
-def _metric(complete: Mapping[int | None, Sequence[Run]]) -> str:
-    return next(iter(complete.values()))[0].result["metric"]
+def _best(complete: Mapping[int | None, Sequence[Run]]) -> int | None:
+    """The s that is best on validation."""
+    if len(complete) == 1:
+        return next(iter(complete))
+    metric = next(iter(complete.values()))[0].result["metric"]
+    better = min if metric in LOWER_IS_BETTER else max
+    return better(complete, key=lambda s: _validation(complete[s]))
 
 
 def _validation(runs: Sequence[Run]) -> float:
@@ -293,6 +299,7 @@ def _measured(
             for i, seed in enumerate(seeds)
         },
         s=s,
+        tried=[candidate for candidate in cell.candidates if candidate is not None],
         note=note,
         epochs=first.training.epochs,
         parameters=summary["parameters"],

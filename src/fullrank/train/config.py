@@ -2,10 +2,11 @@
 
 import hashlib
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from importlib import resources
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 import yaml
 from pydantic import (
@@ -55,12 +56,14 @@ class StructureConfig(_Section):
         mark: Distances from the ``pair`` of nodes, or from the ``center`` alone.
         node_labels: What of the nodes the colours know, such as ``x``.
         edge_labels: What of the edges they know, such as ``edge_attr``.
+        memory_limit: The most bytes that the subgraphs of one node may need.
     """
 
     hops: NonNegativeInt | Literal["all"] = 2
     mark: Literal["pair", "center"] = "pair"
     node_labels: str | None = None
     edge_labels: str | None = None
+    memory_limit: PositiveInt = 2**30
 
 
 class DataConfig(_Section):
@@ -327,7 +330,10 @@ class Config(_Section):
             exclude={
                 "compute": True,
                 "runs": True,
-                "data": {"root", "mirror", "folder"},
+                "data": {
+                    **dict.fromkeys(("root", "mirror", "folder"), True),
+                    "structure": {"memory_limit"},
+                },
             },
         )
         if self.schedule.name in ("constant", "step"):
@@ -411,10 +417,15 @@ def _apply(values: dict[str, Any], change: str) -> None:
         raise ConfigError(f"--set {change!r}: {text!r} is not a value") from None
 
 
+_UNION_MEMBER = re.compile(r"\[|^constrained-")
+
+
 def _complaints(error: ValidationError) -> Iterator[str]:
     for entry in error.errors():
-        # A union reports each of its members; its own names are no keys.
-        path = [str(part) for part in entry["loc"] if "[" not in str(part)]
+        # A union reports each of its members; their names are no keys.
+        path = [
+            str(part) for part in entry["loc"] if not _UNION_MEMBER.search(str(part))
+        ]
         key = ".".join(path)
         if entry["type"] == "extra_forbidden":
             known = list(_fields_at(path[:-1]))
@@ -435,7 +446,8 @@ def _complaints(error: ValidationError) -> Iterator[str]:
 def _fields_at(path: list[str]) -> Iterable[str]:
     model: Any = Config
     for part in path:
-        model = model.model_fields[part].annotation
+        kind = model.model_fields[part].annotation
+        model = next((k for k in get_args(kind) if hasattr(k, "model_fields")), kind)
     return model.model_fields
 
 

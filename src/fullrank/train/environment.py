@@ -6,7 +6,6 @@ import platform
 import resource
 import subprocess
 import sys
-from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -23,7 +22,7 @@ def environment() -> dict[str, Any]:
     """Versions, commit and machine."""
     return {
         "fullrank": __version__,
-        "commit": _commit(),
+        "commit": _COMMIT,
         "python": platform.python_version(),
         **{package: version(package) for package in PACKAGES},
         "machine": platform.machine(),
@@ -47,10 +46,8 @@ def peak_memory() -> int:
     return peak if sys.platform == "darwin" else peak * 1024
 
 
-@cache
 def _commit() -> str | None:
-    """The commit of the source, if it runs from a repository; looked up once, since
-    a process goes on with the code that it has loaded."""
+    """The commit of the source, if it runs from a repository."""
     with contextlib.suppress(OSError, subprocess.SubprocessError):
         done = subprocess.run(
             ["git", "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"],
@@ -70,3 +67,7 @@ def _processor() -> str:
             if line.startswith("model name"):
                 return line.partition(":")[2].strip()
     return platform.processor()
+
+
+# Looked up at once: a process goes on with the code that it has loaded.
+_COMMIT = _commit()

@@ -44,7 +44,7 @@ def run_experiment(
     for single in singles:
         run_one(single, dataset, console, lines)
     summary = summarize(config)
-    if len(singles) > 1 and leading():
+    if len(singles) > 1 and leading(config):
         config.folder.mkdir(parents=True, exist_ok=True)
         with replacing(config.folder / "config.yaml", encoding="utf-8") as stream:
             stream.write(config.text())

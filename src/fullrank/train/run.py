@@ -56,7 +56,7 @@ def run_one(
     if result is not None:
         return result
     config.folder.mkdir(parents=True, exist_ok=True)
-    with _locked(config.folder), _quiet_lightning(), _explained(config):
+    with _locked(config), _quiet_lightning(), _explained(config):
         if dataset is None:
             dataset = load_dataset(config.data)
         return _Run(config, dataset, console, lines).do()
@@ -98,7 +98,7 @@ class _Run:
         elif len(self.split.valid):
             self.metric = f"valid_{main_metric(self.plan)}"
         self.epochs_done = self._epochs_done()
-        if leading():
+        if leading(self.config):
             self._write_folder()
             self.metrics = Journal(self.folder / "metrics.csv", self.epochs_done)
             self.times = Journal(self.folder / "times.csv", self.epochs_done)
@@ -114,7 +114,7 @@ class _Run:
         self.task.row, self.task.evaluated = {}, "test"
         if len(self.split.test):
             self.trainer.test(self.task, self._loader("test"), verbose=False)
-        if leading():
+        if leading(self.config):
             write_json(self.folder / "result.json", self._result())
         self.trainer.strategy.barrier()
         return read_json(self.folder / "result.json")
@@ -206,7 +206,7 @@ class _Run:
             self._record,
         )
         callbacks: list[Callback] = [keeper, self.stopper]
-        if console is not None and leading():
+        if console is not None and leading(self.config):
             title = self.folder.name.rpartition("-")[0]
             callbacks.append(EpochBar(title, self._shown(), console, lines))
         return lightning.Trainer(
@@ -234,7 +234,7 @@ class _Run:
 
     def _record(self, epoch: int, row: dict[str, float], seconds: float) -> None:
         """Write the line of an epoch that is complete but not saved yet."""
-        if not leading():
+        if not leading(self.config):
             return
         self.metrics.add(epoch, row)
         speed = len(self.split.train) / seconds
@@ -266,24 +266,28 @@ def _refuse_fewer(config: Config, done: int) -> None:
         )
 
 
-def leading() -> bool:
+def leading(config: Config) -> bool:
     """Whether this is the process that writes, of the several that may train."""
-    # Lightning learns its rank from the machine's only once there is a trainer.
-    machine = os.environ.get("NODE_RANK", os.environ.get("GROUP_RANK", "0"))
+    machine = "0"
+    if config.compute.nodes > 1:
+        # Lightning learns it from the environment only once there is a trainer.
+        machine = os.environ.get("NODE_RANK", os.environ.get("GROUP_RANK", "0"))
     return machine == "0" and getattr(rank_zero_only, "rank", 0) == 0
 
 
 @contextlib.contextmanager
-def _locked(folder: Path) -> Iterator[None]:
+def _locked(config: Config) -> Iterator[None]:
     """Let one process at a time work in a run folder."""
-    if not leading():
+    if not leading(config):
         yield
         return
-    lock = FileLock(folder / ".lock")
+    lock = FileLock(config.folder / ".lock")
     try:
         lock.acquire(timeout=0)
     except Timeout:
-        raise RunError(f"another process is working on the run {folder}") from None
+        raise RunError(
+            f"another process is working on the run {config.folder}"
+        ) from None
     with lock:
         yield
 

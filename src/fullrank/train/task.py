@@ -114,8 +114,8 @@ class GraphTask(lightning.LightningModule):
             self.parameters(),
             lr=options.lr,
             weight_decay=options.weight_decay,
-            # Lightning clips no gradients that a fused optimizer scales back itself.
-            fused=self.config.training.precision != "16-mixed",
+            # Lightning clips no gradients of a fused optimizer in mixed precision.
+            fused=not self.config.training.precision.endswith("-mixed"),
         )
         epochs = self.config.training.epochs
         total = int(self.trainer.estimated_stepping_batches)
