@@ -30,6 +30,7 @@ bench: $(STAMP)  ## every benchmark, in full
 	$(BIN)/fullrank bench layers
 	$(BIN)/fullrank bench loading
 	$(BIN)/fullrank bench train
+	$(BIN)/fullrank bench structure
 
 clean:
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache
