@@ -144,7 +144,9 @@ class Trainer:
             conv_args={"num_aggregators": 4},
             edge_dim=dataset.edge_features.dim or None,
         ).to(dtype)
-        self.optimizer = torch.optim.Adam(self.network.parameters(), lr=1e-4)
+        self.optimizer = torch.optim.Adam(
+            self.network.parameters(), lr=1e-4, fused=side == "ours" or None
+        )
         self.dtype = dtype
 
     def step(self, batch) -> Tensor:

@@ -122,13 +122,14 @@ class EdgeOrder:
     def blocks(self, width: int, itemsize: int) -> Iterator[tuple[slice, slice]]:
         """Yield ``(nodes, edges)``: ranges of nodes, all together, with their edges."""
         rows = max(256, BLOCK_BYTES // (width * itemsize))
-        steps = torch.arange(0, self.index.numel(), rows)[1:]
+        edges = self.index.numel()
+        # Two blocks are not worth their overhead.
+        steps = torch.arange(0, edges if edges > 2 * rows else 0, rows)[1:]
         cuts = torch.searchsorted(self.ptr, steps).unique().tolist()
-        if cuts and self.ptr[cuts[-1]] == self.index.numel():
+        if cuts and self.ptr[cuts[-1]] == edges:
             cuts.pop()  # the nodes at the end that have no edges are no block
         for first, last in pairwise([0, *cuts, self.size]):
-            edges = slice(int(self.ptr[first]), int(self.ptr[last]))
-            yield slice(first, last), edges
+            yield slice(first, last), slice(int(self.ptr[first]), int(self.ptr[last]))
 
     def bags(self, m: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Return the edges of each node once per coefficient, as bags for

@@ -95,6 +95,10 @@ def _zeros_like(*tensors: Tensor | None) -> list[Any]:
     return [None if x is None else torch.zeros_like(x) for x in tensors]
 
 
+def _joined(parts: list[Tensor]) -> Tensor:
+    return parts[0] if len(parts) == 1 else torch.cat(parts)
+
+
 def _sum_columns(x: Tensor) -> Tensor:
     return x.t().mv(x.new_ones(len(x)))
 
@@ -145,14 +149,19 @@ class _ExpandMLPSum(Computation):
         rows = values.flatten(0, 1)
         out = values.new_zeros(size, len(bias2))
         active = torch.empty(len(src), len(bias2), dtype=_FLAG)
+        # The first layer's output is kept only where it is no larger than `values`,
+        # which are kept anyway: on sparse graphs. Otherwise it is computed again.
+        hidden: list[Tensor] | None = [] if len(src) <= len(rows) else None
         for _, e in order.blocks(max(len(bias1), len(bias2)), rows.itemsize):
             y = _ExpandMLPSum._hidden(
                 rows, m_[e], _block(attr_, e), edge_weight, bias1, order.index[e]
             )
+            if hidden is not None:
+                hidden.append(y)
             z = torch.addmm(bias2, y, weight2.t()).relu_()
             out.index_add_(0, dst_[e], z)
             active[e] = z.sign_()
-        ctx.order, ctx.active = order, active
+        ctx.order, ctx.active, ctx.hidden = order, active, hidden
         return out
 
     @staticmethod
@@ -163,12 +172,16 @@ class _ExpandMLPSum(Computation):
         m_, attr_, dst_ = order.sort(m), order.sort(edge_attr), order.sort(dst)
         rows = values.flatten(0, 1)
         grad_attr, grad_edge_weight = _zeros_like(attr_, edge_weight)
-        grad_values, grad_m = torch.empty_like(values), torch.empty_like(m_)
+        grad_values, grad_m = [], torch.empty_like(m_)
         grad_bias1, grad_weight2, grad_bias2 = _zeros_like(bias1, weight2, bias2)
         index, offsets, weights = order.bags(m_)
-        for nodes, e in order.blocks(max(len(bias1), len(bias2)), rows.itemsize):
+        blocks = order.blocks(max(len(bias1), len(bias2)), rows.itemsize)
+        for block, (nodes, e) in enumerate(blocks):
             m_e, attr, u = m_[e], _block(attr_, e), order.index[e]
-            y = _ExpandMLPSum._hidden(rows, m_e, attr, edge_weight, bias1, u)
+            if ctx.hidden is None:
+                y = _ExpandMLPSum._hidden(rows, m_e, attr, edge_weight, bias1, u)
+            else:
+                y = ctx.hidden[block]
             grad_z = _gate(take_rows(grad, dst_[e]), ctx.active[e])
             grad_weight2.addmm_(grad_z.t(), y)
             grad_bias2 += _sum_columns(grad_z)
@@ -176,12 +189,14 @@ class _ExpandMLPSum(Computation):
             grad_bias1 += _sum_columns(grad_y)
 
             bag = slice(s * e.start, s * e.stop)
-            grad_values[nodes] = weighted_bags(
-                grad_y,
-                index[bag] - e.start,
-                offsets[s * nodes.start : s * nodes.stop] - bag.start,
-                weights[bag],
-            ).view(-1, s, len(bias1))
+            grad_values.append(
+                weighted_bags(
+                    grad_y,
+                    index[bag] - e.start,
+                    offsets[s * nodes.start : s * nodes.stop] - bag.start,
+                    weights[bag],
+                )
+            )
             edges = torch.arange(len(u)).repeat_interleave(s)
             grad_m[e] = row_products(
                 grad_y, rows, edges, rows_of(u, s).flatten()
@@ -197,7 +212,8 @@ class _ExpandMLPSum(Computation):
                     if edge_attr.requires_grad:
                         grad_attr[e] += (m_e[:, None, k] @ products).squeeze(1)
         return (
-            grad_values, order.unsort(grad_m), order.unsort(grad_attr),
+            _joined(grad_values).view_as(values),
+            order.unsort(grad_m), order.unsort(grad_attr),
             grad_edge_weight, grad_bias1, grad_weight2, grad_bias2, None, None, None,
         )  # fmt: skip
 
