@@ -70,10 +70,11 @@ def test_equals_the_plain_formula_on_a_hub(name, re_sum):
 
 
 @pytest.mark.parametrize("name", LAYERS)
-def test_several_blocks_equal_one(name, monkeypatch):
+@pytest.mark.parametrize("nodes", [30, 1000], ids=["dense", "sparse"])
+def test_several_blocks_equal_one(name, nodes, monkeypatch):
     """Blocks of edges are an implementation's choice, not part of the result."""
     conv = LAYERS[name]().double()
-    x, edge_index = features(30, 5, 0), torch.randint(30, (2, 3000))
+    x, edge_index = features(nodes, 5, 0), torch.randint(nodes, (2, 2500))
     whole = conv(x, edge_index)
     monkeypatch.setattr("fullrank.nn.by_hand.BLOCK_BYTES", 1)
     assert relative_difference(conv(x, edge_index), whole) <= 1e-12
