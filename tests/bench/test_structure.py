@@ -9,7 +9,7 @@ def test_larger_subgraphs_tell_more_edges_apart(tmp_path, monkeypatch, capsys):
     rows = structure.run(quick=True, json_file=tmp_path / "rows.json")
     written = json.loads((tmp_path / "rows.json").read_text())
     assert [row["distinct"] for row in written["rows"]] == [r.distinct for r in rows]
-    assert written["environment"]["torch"]
+    assert written["provenance"]["torch"]
     assert "distinct colours" in capsys.readouterr().out
     found = {row.level: row.distinct for row in rows[:-1]}
     chain = ("degrees", "1 hop", "2 hops", "3 hops", "whole")

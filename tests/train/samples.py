@@ -62,19 +62,19 @@ def small_config(tmp_path, targets=("logp",), task="regression", **sections):
     return parse(values)
 
 
+def environment(**more):
+    """That of a program which finds this package and leaves the other cores alone."""
+    path = os.pathsep.join(sys.path)
+    return {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1", **more}
+
+
 def start(*arguments, cwd=None, **options):
     """Start the program in a process of its own."""
-    environment = {
-        **os.environ,
-        "PYTHONPATH": os.pathsep.join(sys.path),
-        "OMP_NUM_THREADS": "1",
-        "COLUMNS": "200",
-    }
     command = [sys.executable, "-m", "fullrank.cli.main", *map(str, arguments)]
     return subprocess.Popen(
         command,
         cwd=cwd,
-        env=environment,
+        env=environment(COLUMNS="200"),
         text=True,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -1,4 +1,3 @@
-import os
 import socket
 import subprocess
 import sys
@@ -11,7 +10,7 @@ import torch
 from fullrank.train.files import read_json
 from fullrank.train.journal import read_rows
 from fullrank.train.saved import load_task
-from train.samples import small_config, start
+from train.samples import environment, small_config, start
 
 
 def gradient(config, folder):
@@ -20,13 +19,8 @@ def gradient(config, folder):
     file = folder / "config.yaml"
     file.write_text(config.text())
     script = Path(__file__).with_name("gradients.py")
-    environment = {
-        **os.environ,
-        "PYTHONPATH": os.pathsep.join(sys.path),
-        "OMP_NUM_THREADS": "1",
-    }
     command = [sys.executable, script, file, folder / "gradient.pt"]
-    subprocess.run(command, env=environment, check=True, capture_output=True)
+    subprocess.run(command, env=environment(), check=True, capture_output=True)
     return torch.load(folder / "gradient.pt", weights_only=True)
 
 

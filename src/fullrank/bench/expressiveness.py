@@ -18,7 +18,7 @@ from fullrank.bench.structure import structural_levels
 from fullrank.data import AddStructuralColors
 from fullrank.lab import PairSuite, separates
 from fullrank.nn import GraphNet
-from fullrank.train.environment import environment
+from fullrank.train.environment import origin
 
 SUITES = ("brec", "exp", "sr25", "csl", "graph8c")
 LAYERS, WIDTH = 5, 16
@@ -117,10 +117,8 @@ def bound(suite: PairSuite) -> dict[str, Any]:
 
 def provenance(seed: int = 0) -> dict[str, Any]:
     """What the numbers depend on."""
-    recorded = ("fullrank", "commit", "python", "torch", "torch_geometric", "processor")
-    found = environment()
     return {
-        **{name: found[name] for name in recorded},
+        **origin(),
         "network": f"{LAYERS} layers of width {WIDTH}, jumping knowledge, sum readout",
         "weights": f"untrained, seed {seed}, float64",
     }

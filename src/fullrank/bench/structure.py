@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from fullrank.data import QM9, AddStructuralColors, PackedGraphs
-from fullrank.train.environment import environment
+from fullrank.train.environment import origin
 
 _NODES, _EDGES = 400, 1_000  # of the random graph
 
@@ -60,10 +60,7 @@ def run(quick: bool, json_file: Path | None) -> list[Row]:
         table.add_row(row.level, row.graphs, f"{row.seconds:.2f}", *counts)
     Console().print(table)
     if json_file is not None:
-        written = {
-            "environment": environment(),
-            "rows": [asdict(row) for row in rows],
-        }
+        written = {"provenance": origin(), "rows": [asdict(row) for row in rows]}
         json_file.write_text(json.dumps(written, indent=1) + "\n")
     return rows
 

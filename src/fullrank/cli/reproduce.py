@@ -72,8 +72,8 @@ def reproduce(
     outcomes: list[Outcome] = []
     # The protocol fair first: it chooses the s that gin is done with.
     for protocols in (("fair", ONE_SPLIT), ("gin",)):
-        now = [c for c in with_chosen_s(chosen) if c.protocol in protocols]
-        todo = unfinished(single_runs(now))
+        now = [cell for cell in chosen if cell.protocol in protocols]
+        todo = unfinished(single_runs(with_chosen_s(now)))
         with stopping_politely():
             outcomes += _run(todo, workers, ray, cpus, gpus, retries, console)
     _write_page(runs, out, console)

@@ -108,20 +108,15 @@ def _attribute(data: Data, name: str | None) -> np.ndarray | None:
 def _stored(graphs: PackedGraphs, level: str, name: str | None) -> np.ndarray | None:
     if name is None:
         return None
-    field = graphs.fields.get(name)
-    rows = {"node": graphs.node_ptr[-1], "edge": graphs.edge_ptr[-1]}[level]
-    if field is None and name.removeprefix(f"{level}.") in _bare(graphs, level):
-        return graphs.array(f"{level}.{name.removeprefix(f'{level}.')}")
-    if field is None or field.level != level:
-        known = [n for n, f in graphs.fields.items() if f.level == level]
-        raise DataError(
-            f"the {level}s have no {name!r} to take labels from; they have "
-            f"{', '.join([*known, *_bare(graphs, level)])}"
-        )
-    return field.take(graphs.arrays, np.arange(rows)).numpy()
-
-
-def _bare(graphs: PackedGraphs, level: str) -> list[str]:
-    """The stored arrays of a level, without its name."""
-    start = f"{level}."
-    return [n.removeprefix(start) for n in graphs.arrays if n.startswith(start)]
+    given_out = {n: f for n, f in graphs.fields.items() if f.level == level}
+    if name in given_out:
+        rows = {"node": graphs.node_ptr[-1], "edge": graphs.edge_ptr[-1]}[level]
+        return given_out[name].take(graphs.arrays, np.arange(rows)).numpy()
+    stored = f"{level}.{name.removeprefix(f'{level}.')}"
+    if stored in graphs.arrays:
+        return graphs.arrays[stored]
+    known = [n for n in graphs.arrays if n.startswith(f"{level}.")]
+    raise DataError(
+        f"the {level}s have no {name!r} to take labels from; they have "
+        f"{', '.join([*given_out, *known])}"
+    )

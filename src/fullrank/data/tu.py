@@ -110,11 +110,7 @@ def read_tu_inputs(
                 f"{', '.join(found[:20]) or 'none'}; the model reads "
                 f"{', '.join(wanted[:20]) or 'none'}"
             )
-    arrays = columns["node"].arrays | columns["edge"].arrays
-    fields = {"x": Field(columns["node"].parts)}
-    if columns["edge"].parts:
-        fields["edge_attr"] = Field(columns["edge"].parts)
-    graphs = PackedGraphs.pack(num_nodes, edges, arrays, fields)
+    graphs = PackedGraphs.pack(num_nodes, edges, *_stored(columns))
     return graphs, dict(_strangers(graphs, columns))
 
 
@@ -174,14 +170,21 @@ def _pack(files: Mapping[str, Path], name: str, source: str) -> PackedGraphs:
         num_classes=int(y.max()) + 1 if task == "multiclass" else None,
         source=source,
     )
-    fields = {
-        "x": Field(nodes.parts),
-        "y": Field((Part("graph.y"),), "int64" if task == "multiclass" else "float32"),
-    }
-    if edge.parts:
-        fields["edge_attr"] = Field(edge.parts)
-    arrays = nodes.arrays | edge.arrays | {"graph.y": y}
+    arrays, fields = _stored(columns)
+    arrays["graph.y"] = y
+    dtype = "int64" if task == "multiclass" else "float32"
+    fields["y"] = Field((Part("graph.y"),), dtype)
     return PackedGraphs.pack(num_nodes, edges, arrays, fields, asdict(description))
+
+
+def _stored(
+    columns: Mapping[str, Columns],
+) -> tuple[dict[str, np.ndarray], dict[str, Field]]:
+    """The arrays of nodes and edges, and how batches give them out."""
+    names = {"node": "x", "edge": "edge_attr"}
+    arrays = columns["node"].arrays | columns["edge"].arrays
+    fields = {names[k]: Field(c.parts) for k, c in columns.items() if c.parts}
+    return arrays, fields
 
 
 def _inputs(

@@ -33,9 +33,9 @@ AGGREGATORS = {
     "gat": "heads",
     "gatv2": "heads",
 }
-# What has an MLP before or after the sum, and what reads structural colours.
-RE_SUM = ("expc", "combc", "expc-structural", "combc-structural")
+# What reads structural colours, and what has an MLP before or after the sum.
 STRUCTURAL = ("expc-structural", "combc-structural")
+RE_SUM = ("expc", "combc", *STRUCTURAL)
 FOLDS = ("gin", "fair")
 
 

@@ -38,6 +38,13 @@ def environment() -> dict[str, Any]:
     }
 
 
+def origin() -> dict[str, Any]:
+    """The part of the environment that stands beside a published number."""
+    found = environment()
+    recorded = ("fullrank", "commit", "python", "torch", "torch_geometric", "processor")
+    return {name: found[name] for name in recorded}
+
+
 def peak_memory() -> int:
     """The most memory this process had so far, in bytes; of a GPU if it has one."""
     if torch.cuda.is_available():

@@ -101,11 +101,16 @@ class Predictor:
             fields = Reader(self.config).fields
             packed = PackedGraphs.from_graphs(usable, fields=fields)
             values = iter(self.values(packed).tolist())
-        empty = [None] * (len(self.all_columns) - 1)
         return [
-            [*next(values), None] if isinstance(graph, Graph) else [*empty, str(graph)]
+            [*next(values), None]
+            if isinstance(graph, Graph)
+            else self.empty_row(str(graph))
             for graph in graphs
         ]
+
+    def empty_row(self, reason: str) -> list[Any]:
+        """The cells of a graph that cannot be predicted."""
+        return [*(None for _ in self.all_columns[:-1]), reason]
 
     @torch.no_grad()
     def values(self, graphs: PackedGraphs) -> np.ndarray:
@@ -285,10 +290,11 @@ def _folder_lines(predictor: Predictor, source: Path) -> Iterator[list]:
     plan = predictor.plan
     graphs, strangers = read_tu_inputs(source, plan.node_features, plan.edge_features)
     yield ["graph", *predictor.all_columns]
-    empty = [None] * (len(predictor.all_columns) - 1)
     for index, values in enumerate(predictor.values(graphs).tolist()):
-        reason = strangers.get(index)
-        yield [index, *(empty if reason else values), reason]
+        if index in strangers:
+            yield [index, *predictor.empty_row(strangers[index])]
+        else:
+            yield [index, *values, None]
 
 
 def _embed(mol: "Chem.Mol") -> None:
