@@ -32,7 +32,7 @@ def plain_layer(conv, x, edge_index, edge_attr=None, *, expanding, add_self_loop
     src, dst, edge_attr = pairs_of(edge_index, edge_attr, n, add_self_loops)
     h_u, h_v = x_src[src], x_dst[dst]
     if edge_attr is not None:
-        h_u = h_u + edge_attr @ conv.edge_lin.weight.t()
+        h_u = h_u + conv.edge_lin(edge_attr)
     m = torch.tanh(conv.coefficients.lin(torch.cat([h_v, h_u], dim=1)))
     if expanding:
         message = torch.einsum("ek,ei->eki", m, h_u).reshape(len(src), -1)

@@ -3,6 +3,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.nn import Linear, ReLU, Sequential
+from torch_geometric.nn.dense.linear import Linear as PyGLinear
 
 from fullrank.nn import ExpandingConv, derive
 from fullrank.testing import relative_difference
@@ -59,6 +60,14 @@ def test_a_layer_without_a_bias():
     x, edge_index = features(6, 5, 0), torch.randint(6, (2, 20))
     rebuilt = derive(conv, x, edge_index).rebuild()
     assert relative_difference(rebuilt, conv(x, edge_index)) <= 1e-10
+
+
+def test_a_lazy_layer():
+    mlp = Sequential(PyGLinear(-1, 4), ReLU())
+    conv = ExpandingConv(-1, 4, 3, mlp=mlp)
+    x, edge_index = torch.randn(6, 5), torch.randint(6, (2, 20))
+    rebuilt = derive(conv, x, edge_index).rebuild()
+    assert relative_difference(rebuilt, conv(x, edge_index)) <= 1e-5
 
 
 @pytest.mark.parametrize("conv", [ExpandingConv(5, 4), one_layer(re_sum=False)])

@@ -1,7 +1,12 @@
 import pytest
 import torch
 from torch_geometric.data import Batch, Data
-from torch_geometric.utils import scatter
+from torch_geometric.utils import (
+    coalesce,
+    scatter,
+    to_torch_coo_tensor,
+    to_torch_csr_tensor,
+)
 
 from fullrank.nn import (
     OGB_ATOM_DIMS,
@@ -112,6 +117,20 @@ def test_categories_in_and_out():
     assert not torch.allclose(out, net(x, edge_index, edge_attr))
 
 
+@pytest.mark.parametrize("conv", ["expc", "sage", "gatv2"])
+@pytest.mark.parametrize("edge_dim", [None, 1])
+@pytest.mark.parametrize("convert", [to_torch_csr_tensor, to_torch_coo_tensor])
+def test_sparse_adjacency(conv, edge_dim, convert):
+    x, edge_index = random_graph(5)
+    edge_index = coalesce(edge_index, sort_by_row=False)
+    edge_attr = torch.randn(edge_index.size(1))
+    adj_t = convert(edge_index.flip(0), edge_attr, size=(8, 8))
+    net = GraphNet(5, 8, 2, 2, conv=conv, edge_dim=edge_dim)
+    truth = net(x, edge_index, edge_attr if edge_dim else None)
+    assert relative_difference(net(x, adj_t), truth) <= 1e-5
+    assert relative_difference(net(Data(x=x, adj_t=adj_t)), truth) <= 1e-5
+
+
 def test_errors():
     with pytest.raises(ValueError, match="num_layers must be at least 1, got 0"):
         GraphNet(5, 8, 2, 0)
@@ -125,6 +144,10 @@ def test_errors():
         GraphNet(5, 8, 2, 1, conv="expcc")
     with pytest.raises(ValueError, match="edge_attr is missing.*edge_dim=3"):
         GraphNet(5, 8, 2, 1, edge_dim=3)(*random_graph(5))
+    with pytest.raises(ValueError, match=r"x is missing.*OneHotDegree"):
+        GraphNet(5, 8, 2, 1)(Data(edge_index=random_graph(5)[1], num_nodes=8))
+    with pytest.raises(ValueError, match="edge_index is missing"):
+        GraphNet(5, 8, 2, 1)(Data(x=torch.randn(8, 5)))
     with pytest.raises(ValueError, match=r"9 columns of categories.*\[8, 5\]"):
         GraphNet(OGB_ATOM_DIMS, 8, 2, 1)(torch.zeros(8, 5).long(), random_graph(5)[1])
 

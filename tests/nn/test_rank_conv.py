@@ -1,43 +1,43 @@
 """What a PyG user expects of a layer, for both of ours."""
 
 import copy
+import functools
 
 import pytest
 import torch
-from torch_geometric import EdgeIndex
+from torch.nn.utils import prune
 from torch_geometric.data import Data, HeteroData
 from torch_geometric.explain import Explainer, GNNExplainer
 from torch_geometric.nn import HeteroConv, Sequential, global_add_pool
-from torch_geometric.utils import (
-    to_torch_coo_tensor,
-    to_torch_csr_tensor,
-    trim_to_layer,
-)
+from torch_geometric.utils import trim_to_layer
 
-from fullrank.nn import CombConv, ExpandingConv, OneCoefficients
+from fullrank.nn import (
+    CombConv,
+    ExpandingConv,
+    OneCoefficients,
+    Stack,
+    TanhCoefficients,
+)
 from fullrank.testing import (
     assert_permutation_equivariant,
     random_graph,
     relative_difference,
 )
+from nn.both_layers import agrees_with_the_formula, both, graph
 from nn.plain_formula import plain_layer
-
-LAYERS = [ExpandingConv, CombConv]
-both = pytest.mark.parametrize("cls", LAYERS)
-
-
-def graph(edge_dim=None, num_edges=30):
-    return random_graph(5, num_nodes=9, num_edges=num_edges, edge_dim=edge_dim)
-
-
-def agrees_with_the_formula(conv, *inputs):
-    truth = plain_layer(conv, *inputs, expanding=isinstance(conv, ExpandingConv))
-    return relative_difference(conv(*inputs), truth) <= 1e-5
 
 
 def test_repr():
     assert str(ExpandingConv(5, 4)) == "ExpandingConv(5, 4, num_aggregators=4)"
     assert str(CombConv((5, 3), 4, re_sum=False)) == "CombConv((5, 3), 4, re_sum=False)"
+    assert str(CombConv(5, 4, edge_dim=3, aggr="max")) == (
+        "CombConv(5, 4, edge_dim=3, aggr=max)"
+    )
+    stack = Stack(TanhCoefficients(5, 4), OneCoefficients())
+    assert str(ExpandingConv(5, 4, coefficients=stack)) == (
+        "ExpandingConv(5, 4, num_aggregators=5, "
+        "coefficients=Stack(TanhCoefficients(4), OneCoefficients(1)))"
+    )
 
 
 @both
@@ -77,61 +77,16 @@ def test_lazy_sizes(cls, in_channels, edge_dim):
 
 
 @both
-def test_a_lazy_layer_loads_the_weights_of_a_made_one(cls):
-    made, lazy = cls(5, 4), cls(-1, 4)
-    x, edge_index = graph()
-    lazy(x, edge_index)
+@pytest.mark.parametrize("edge_dim", [None, 3, (2, 3)])
+def test_a_fresh_lazy_layer_loads_the_weights_of_a_made_one(cls, edge_dim):
+    made, lazy = cls(5, 4, edge_dim=edge_dim), cls(-1, 4, edge_dim=edge_dim)
     lazy.load_state_dict(made.state_dict())
-    assert torch.equal(lazy(x, edge_index), made(x, edge_index))
-
-
-@both
-@pytest.mark.parametrize(
-    "convert",
-    [
-        lambda edges: EdgeIndex(edges.contiguous()),
-        lambda edges: to_torch_csr_tensor(edges.flip(0), size=(9, 9)),
-        lambda edges: to_torch_coo_tensor(edges.flip(0), size=(9, 9)),
-    ],
-    ids=["EdgeIndex", "CSR", "COO"],
-)
-def test_adjacency_formats(cls, convert):
-    conv = cls(5, 4)
     x, edge_index = graph()
-    edge_index = torch.unique(edge_index, dim=1)
-    expected = conv(x, edge_index)
-    assert relative_difference(conv(x, convert(edge_index)), expected) <= 1e-6
-
-
-@both
-def test_sparse_tensor(cls):
-    torch_sparse = pytest.importorskip("torch_sparse")
-    conv = cls(5, 4)
-    x, edge_index = graph()
-    adjacency = torch_sparse.SparseTensor.from_edge_index(edge_index).t()
-    expected = conv(x, edge_index)
-    assert relative_difference(conv(x, adjacency), expected) <= 1e-6
-
-
-@both
-def test_flow(cls):
-    x, edge_index = graph()
-    torch.manual_seed(0)
-    forth = cls(5, 4)
-    torch.manual_seed(0)
-    back = cls(5, 4, flow="target_to_source")
-    assert torch.equal(forth(x, edge_index), back(x, edge_index.flip(0)))
-
-
-@both
-def test_without_self_loops_added_the_graph_is_taken_as_it_is(cls):
-    conv = cls(5, 4, add_self_loops=False)
-    x, edge_index = graph()
-    edge_index[:, 0] = 3  # a loop that counts
-    truth = plain_layer(
-        conv, x, edge_index, expanding=cls is ExpandingConv, add_self_loops=False
-    )
-    assert relative_difference(conv(x, edge_index), truth) <= 1e-5
+    inputs = (x, edge_index)
+    if edge_dim is not None:
+        columns = 3 if edge_dim == 3 else 2
+        inputs += (torch.ones(30, columns, dtype=torch.long),)
+    assert torch.equal(lazy(*inputs), made(*inputs))
 
 
 @both
@@ -249,6 +204,78 @@ def test_the_watched_path_computes_the_same(cls, re_sum, edge_dim):
 
 
 @both
+@pytest.mark.parametrize("stage", ["propagate", "message", "aggregate"])
+@pytest.mark.parametrize("when", ["_pre", ""])
+def test_hooks_on_any_stage_are_called(cls, stage, when):
+    conv, seen = cls(5, 4), []
+    register = getattr(conv, f"register_{stage}_forward{when}_hook")
+    register(lambda module, *_: seen.append(module))
+    conv(*graph())
+    assert seen == [conv]
+
+
+@both
+@pytest.mark.parametrize("method", ["message", "aggregate", "update"])
+def test_a_subclass_may_change_any_stage(cls, method):
+    original = getattr(cls, method)
+
+    @functools.wraps(original)
+    def doubled(*args, **kwargs):
+        return 2 * original(*args, **kwargs)
+
+    conv, changed = cls(5, 4), type("Changed", (cls,), {method: doubled})(5, 4)
+    changed.load_state_dict(conv.state_dict())
+    inputs = graph()
+    assert relative_difference(changed(*inputs), 2 * conv(*inputs)) <= 1e-6
+
+
+INSIDE = [name for name, _ in ExpandingConv(5, 4, edge_dim=3).named_modules() if name]
+
+
+@both
+@pytest.mark.parametrize("re_sum", [True, False])
+@pytest.mark.parametrize("name", INSIDE)
+def test_a_hooked_module_is_called(cls, re_sum, name):
+    conv, seen = cls(5, 4, re_sum=re_sum, edge_dim=3), []
+    module, inputs = conv.get_submodule(name), graph(edge_dim=3)
+    with module.register_forward_hook(lambda module, *_: seen.append(module)):
+        output = conv(*inputs)
+    assert seen == [module]
+    assert relative_difference(output, conv(*inputs)) <= 1e-5
+
+
+@both
+@pytest.mark.parametrize("name", ["mlp.0", "mlp.2", "coefficients.lin", "edge_lin"])
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda module: prune.random_unstructured(module, "weight", 0.5),
+        torch.nn.utils.spectral_norm,
+    ],
+    ids=["pruned", "spectral norm"],
+)
+def test_weights_made_by_hooks_are_trained_and_used(cls, name, change):
+    torch.manual_seed(0)
+    conv, inputs = cls(5, 4, edge_dim=3), graph(edge_dim=3)
+    module = change(conv.get_submodule(name))
+    before = module.weight_orig.clone()
+    optimizer = torch.optim.SGD(conv.parameters(), lr=0.1, maximize=True)
+    conv(*inputs).sum().backward()
+    optimizer.step()
+    assert not torch.equal(module.weight_orig, before)
+    assert agrees_with_the_formula(conv.eval(), *inputs)
+
+
+@both
+def test_parametrised_weights_keep_the_fast_path(cls):
+    conv, inputs = cls(5, 4), graph()
+    for linear in (conv.mlp[0], conv.mlp[2]):
+        torch.nn.utils.parametrizations.spectral_norm(linear)
+    assert conv.eval().paper_mlp() is not None
+    assert agrees_with_the_formula(conv, *inputs)
+
+
+@both
 @pytest.mark.parametrize("re_sum", [True, False])
 @pytest.mark.parametrize("edge_dim", [None, 3])
 def test_compile_without_breaks_and_with_any_size(cls, re_sum, edge_dim):
@@ -280,39 +307,6 @@ def test_export_with_any_size(cls):
     ).module()
     other = random_graph(5, 14, 33, edge_dim=3, seed=1)
     assert relative_difference(exported(*other), conv(*other)) <= 1e-5
-
-
-@both
-@pytest.mark.parametrize("re_sum", [True, False])
-def test_autocast(cls, re_sum):
-    conv = cls(5, 4, re_sum=re_sum, edge_dim=3)
-    inputs = graph(edge_dim=3)
-    expected = conv(*inputs)
-    with torch.autocast("cpu", dtype=torch.bfloat16):
-        out = conv(*inputs)
-    out.float().sum().backward()
-    assert relative_difference(out.float(), expected) <= 0.05
-    assert all(
-        p.grad is not None and p.grad.isfinite().all() for p in conv.parameters()
-    )
-
-
-@both
-@pytest.mark.parametrize("re_sum", [True, False])
-def test_deterministic_algorithms(cls, re_sum):
-    conv = cls(5, 4, re_sum=re_sum, edge_dim=3)
-    inputs = graph(edge_dim=3, num_edges=500)
-    torch.use_deterministic_algorithms(True)
-    try:
-        results = []
-        for _ in range(2):
-            conv.zero_grad()
-            out = conv(*inputs)
-            out.sum().backward()
-            results.append([out, *(p.grad for p in conv.parameters())])
-    finally:
-        torch.use_deterministic_algorithms(False)
-    assert all(torch.equal(a, b) for a, b in zip(*results, strict=True))
 
 
 @both
@@ -362,41 +356,3 @@ class TestErrors:
             cls(5, 4, edge_dim=3)(x, edge_index, edge_attr[1:])
         with pytest.raises(ValueError, match="edge_dim must be at least 1, got 0"):
             cls(5, 4, edge_dim=0)
-
-    def test_categories(self, cls):
-        x, edge_index = graph()
-        conv = cls(5, 4, edge_dim=(5, 2))
-        categories = torch.zeros(30, 2, dtype=torch.long)
-        categories[4, 1] = 2
-        with pytest.raises(ValueError, match=r"edge_attr\[4, 1\] is 2.*has 2 values"):
-            conv(x, edge_index, categories)
-        with pytest.raises(ValueError, match="must hold integers.*float32"):
-            conv(x, edge_index, categories.float())
-
-    def test_indices(self, cls):
-        x, edge_index = graph()
-        edge_index[0, 3] = 9
-        with pytest.raises(ValueError, match="source node 9.*only 9 of them"):
-            cls(5, 4)(x, edge_index)
-        edge_index[0, 3] = 0
-        edge_index[1, 3] = -1
-        with pytest.raises(ValueError, match="destination node -1"):
-            cls(5, 4)(x, edge_index)
-
-    def test_shape_of_edge_index(self, cls):
-        with pytest.raises(ValueError, match=r"\[2, num_edges\], got \[30, 2\]"):
-            cls(5, 4)(graph()[0], graph()[1].t())
-        with pytest.raises(ValueError, match="must hold integers, got torch.float32"):
-            cls(5, 4)(graph()[0], graph()[1].float())
-
-    def test_colors_need_each_other(self, cls):
-        x, edge_index = graph()
-        with pytest.raises(ValueError, match="edge_color was given without node_color"):
-            cls(5, 4)(x, edge_index, edge_color=torch.zeros(30, dtype=torch.long))
-
-
-def test_number_of_aggregators():
-    with pytest.raises(ValueError, match="num_aggregators must be at least 1, got 0"):
-        ExpandingConv(5, 4, 0)
-    with pytest.raises(ValueError, match=r"each of the 5 source features.*with 3"):
-        CombConv(5, 4, coefficients=OneCoefficients(3))

@@ -1,3 +1,5 @@
+import re
+
 import pytest
 import torch
 from torch_geometric.nn import SAGEConv
@@ -55,6 +57,27 @@ def test_an_unknown_name_lists_the_known_ones():
         ValueError, match=r"'exp'; did you mean 'expc'\? \(known: combc"
     ):
         make_conv("exp", 5, 4, None)
+
+
+@pytest.mark.parametrize(
+    ("name", "option", "message"),
+    [
+        ("expc", "num_agregators", "; did you mean 'num_aggregators'? (known: activ"),
+        ("gat", "heds", "; did you mean 'heads'? (known: activation, add_self_loops,"),
+        ("gatv2", "drop_out", "; did you mean 'dropout'? (known: add_self_loops, agg"),
+        ("expc-structural", "hop", "; did you mean 'hops'? (known: activation, add_s"),
+        ("gcn", "re_sum", " (known: activation, add_self_loops, aggr, aggr_kwargs, b"),
+    ],
+)
+def test_an_unknown_option_lists_the_known_ones(name, option, message):
+    text = f"the convolution {name!r} has no option {option!r}{message}"
+    with pytest.raises(ValueError, match=re.escape(text)):
+        make_conv(name, 5, 4, None, **{option: 1})
+
+
+def test_other_type_errors_are_let_through():
+    with pytest.raises(TypeError, match="not supported"):
+        make_conv("expc", 5, 4, None, num_aggregators="4")
 
 
 def test_pna_asks_for_its_degrees():

@@ -8,7 +8,10 @@ from torch_geometric.nn.dense.linear import Linear
 from torch_geometric.nn.inits import reset
 from torch_geometric.utils import softmax
 
-from fullrank.nn.neighborhoods import Neighborhoods, materialize
+from fullrank.nn.edgewise import take_rows
+from fullrank.nn.lazy_linear import LazyLinear, materialize
+from fullrank.nn.neighborhoods import Neighborhoods
+from fullrank.nn.runs_as import is_linear
 
 
 class Coefficients(torch.nn.Module):
@@ -56,9 +59,10 @@ class _PairLinear(Coefficients):
         lazy = -1 in (src, dst)
         self._as_many_as_features = lazy and num_aggregators == -1
         super().__init__(1 if self._as_many_as_features else num_aggregators)
-        self.lin = Linear(-1 if lazy else dst + src, self.num_aggregators, bias)
-        if self._as_many_as_features and bias:
-            self.lin.bias = torch.nn.parameter.UninitializedParameter()
+        if self._as_many_as_features:
+            self.lin: Linear = LazyLinear(bias)
+        else:
+            self.lin = Linear(-1 if lazy else dst + src, num_aggregators, bias)
 
     def split(self, local: Neighborhoods) -> tuple[Tensor, Tensor]:
         """Return the destination's and the source's columns of the weight."""
@@ -75,6 +79,9 @@ class _PairLinear(Coefficients):
 
     def linear(self, local: Neighborhoods) -> Tensor:
         weight_dst, weight_src = self.split(local)
+        if not is_linear(self.lin):
+            ends = take_rows(local.x_dst, local.dst), local.neighbors()
+            return self.lin(torch.cat(ends, dim=1))
         out = local.from_dst(weight_dst) + local.from_src(weight_src)
         return out if self.lin.bias is None else out + self.lin.bias
 

@@ -4,8 +4,9 @@ from torch_geometric.nn.aggr import Aggregation
 
 from fullrank.nn.coefficients import Coefficients, TanhCoefficients, as_pair
 from fullrank.nn.neighborhoods import Neighborhoods
-from fullrank.nn.rank_conv import Channels, EdgeDim, RankConv
+from fullrank.nn.rank_conv import Channels, EdgeDim, MLPWeights, RankConv
 from fullrank.nn.re_sum import combine_mlp_sum
+from fullrank.nn.runs_as import is_linear, runs_as
 
 
 class CombConv(RankConv):
@@ -33,7 +34,7 @@ class CombConv(RankConv):
             as there are source features, by default the paper's
             :class:`~fullrank.nn.TanhCoefficients`.
         mlp: Any module from :math:`d` to :math:`d'` features.
-        aggr: Any of PyG's aggregations.
+        aggr: As in :class:`~fullrank.nn.ExpandingConv`.
         activation: The last activation of the default MLP.
         add_self_loops: As in :class:`~fullrank.nn.ExpandingConv`.
         bipartite_self_loops: As in :class:`~fullrank.nn.ExpandingConv`.
@@ -53,7 +54,7 @@ class CombConv(RankConv):
         edge_dim: EdgeDim = None,
         coefficients: Coefficients | None = None,
         mlp: torch.nn.Module | None = None,
-        aggr: str | list[str] | Aggregation = "sum",
+        aggr: str | Aggregation = "sum",
         activation: str | None = "relu",
         add_self_loops: bool = True,
         bipartite_self_loops: bool = False,
@@ -72,7 +73,6 @@ class CombConv(RankConv):
             out_channels,
             coefficients,
             mlp,
-            expansion=1,
             re_sum=re_sum,
             edge_dim=edge_dim,
             aggr=aggr,
@@ -87,31 +87,36 @@ class CombConv(RankConv):
 
     def aggregate_fast(self, local: Neighborhoods) -> Tensor:
         weights = self.paper_mlp() if self.re_sum else None
-        fused = self.sums and (weights is not None or not self.re_sum)
-        if not (fused and isinstance(self.coefficients, TanhCoefficients)):
+        f_local = self.coefficients
+        if (
+            self.sums
+            and (weights is not None or not self.re_sum)
+            and runs_as(f_local, TanhCoefficients)
+            and is_linear(f_local.lin)
+        ):
+            out = self._combine(local, f_local, weights)
+        else:
             m = self.read_coefficients(local)
             out = self.aggregate_pairs(self.message_pairs(local, m), local)
-            return out if self.re_sum else self.mlp(out)
-        lin = self.coefficients.lin
-        weight_dst, weight_src = self.coefficients.split(local)
+        return out if self.re_sum else self.mlp(out)
+
+    def _combine(
+        self, local: Neighborhoods, f_local: TanhCoefficients, mlp: MLPWeights | None
+    ) -> Tensor:
+        weight_dst, weight_src = f_local.split(local)
         a_edge = x_edge = None
         if local.edge_weight is not None:
             x_edge = local.edge_weight.t()
             a_edge = x_edge @ weight_src.t()
-        out = combine_mlp_sum(
-            torch.addmm(lin.bias, local.x_dst, weight_dst.t()),
+        return combine_mlp_sum(
+            torch.addmm(f_local.lin.bias, local.x_dst, weight_dst.t()),
             local.x_src @ weight_src.t(),
             local.x_src,
             local.edge_attr,
             a_edge,
             x_edge,
-            weights,
+            mlp,
             local.src,
             local.dst,
             local.x_dst.size(0),
         )
-        return out if self.re_sum else self.mlp(out)
-
-    def __repr__(self) -> str:
-        star = "" if self.re_sum else ", re_sum=False"
-        return f"{type(self).__name__}({self.in_channels}, {self.out_channels}{star})"

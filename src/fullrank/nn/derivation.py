@@ -9,7 +9,7 @@ from torch_geometric.typing import Adj
 from fullrank.nn.edgewise import spread, sum_rows
 from fullrank.nn.expanding_conv import ExpandingConv
 from fullrank.nn.neighborhoods import Neighborhoods
-from fullrank.nn.rank_conv import is_linear
+from fullrank.nn.runs_as import is_linear, runs_as
 
 
 @dataclass(frozen=True)
@@ -83,17 +83,17 @@ def derive(
         edge_index: As for the layer.
         edge_attr: As for the layer.
     """
+    local = conv.neighborhoods(x, edge_index, edge_attr)
     first, rest = conv.split_mlp()
     one_layer = is_linear(first) and len(rest) == 1
-    if not (conv.re_sum and one_layer and isinstance(rest[0], torch.nn.ReLU)):
+    if not (conv.re_sum and one_layer and runs_as(rest[0], torch.nn.ReLU)):
         raise ValueError(
             f"derive needs a layer with Re-SUM whose mlp is Sequential(Linear, ReLU), "
             f"got re_sum={conv.re_sum} and {conv.mlp}"
         )
-    messages, local = conv.messages(x, edge_index, edge_attr)
+    m = conv.read_coefficients(local)
+    messages = conv.message_pairs(local, m)
     bias = (
         first.bias if first.bias is not None else messages.new_zeros(len(first.weight))
     )
-    return Derivation(
-        local, conv.read_coefficients(local), messages > 0, first.weight, bias
-    )
+    return Derivation(local, m, messages > 0, first.weight, bias)

@@ -1,3 +1,5 @@
+from typing import Any
+
 import torch
 from torch import Tensor
 from torch_geometric.nn.aggr import Aggregation, MeanAggregation
@@ -5,8 +7,9 @@ from torch_geometric.nn.aggr import Aggregation, MeanAggregation
 from fullrank.nn.coefficients import Coefficients, TanhCoefficients
 from fullrank.nn.edgewise import mix, mix_edges, spread
 from fullrank.nn.neighborhoods import Neighborhoods
-from fullrank.nn.rank_conv import Channels, EdgeDim, RankConv, is_linear
+from fullrank.nn.rank_conv import Channels, EdgeDim, RankConv
 from fullrank.nn.re_sum import expand_mlp_sum
+from fullrank.nn.runs_as import is_linear, runs_as
 
 
 class ExpandingConv(RankConv):
@@ -27,7 +30,8 @@ class ExpandingConv(RankConv):
     :math:`\mathbf{h}_u` in both lines; a node's own term has none.
 
     Cost: the first linear map of the MLP is applied once per node, never per edge, and
-    no tensor of edges times :math:`s d` is built.
+    no tensor of edges times :math:`s d` is built. Modules with hooks or with a forward
+    of their own are called as they are, at the cost of the plain formula.
 
     Args:
         in_channels: Size of each input sample; a pair ``(source, destination)`` for
@@ -42,7 +46,7 @@ class ExpandingConv(RankConv):
             :class:`~fullrank.nn.TanhCoefficients`.
         mlp: Any module from :math:`s d` to :math:`d'` features, by default two linear
             layers with a ReLU between them and ``activation`` at the end.
-        aggr: Any of PyG's aggregations.
+        aggr: Any of PyG's aggregations that returns rows as wide as the messages.
         activation: The last activation of the default MLP.
         add_self_loops: Whether :math:`\mathcal{N}(v)` contains :math:`v`; self-loops of
             the graph are removed first, together with their features. Bipartite graphs
@@ -70,19 +74,19 @@ class ExpandingConv(RankConv):
         edge_dim: EdgeDim = None,
         coefficients: Coefficients | None = None,
         mlp: torch.nn.Module | None = None,
-        aggr: str | list[str] | Aggregation = "sum",
+        aggr: str | Aggregation = "sum",
         activation: str | None = "relu",
         add_self_loops: bool = True,
         bipartite_self_loops: bool = False,
         **kwargs,
     ) -> None:
-        coefficients = coefficients or TanhCoefficients(in_channels, num_aggregators)
+        if coefficients is None:
+            coefficients = TanhCoefficients(in_channels, num_aggregators)
         super().__init__(
             in_channels,
             out_channels,
             coefficients,
             mlp,
-            expansion=coefficients.num_aggregators,
             re_sum=re_sum,
             edge_dim=edge_dim,
             aggr=aggr,
@@ -94,7 +98,11 @@ class ExpandingConv(RankConv):
 
     @property
     def num_aggregators(self) -> int:
-        return self.expansion
+        return self.coefficients.num_aggregators
+
+    @property
+    def expansion(self) -> int:
+        return self.num_aggregators
 
     def expand(self, local: Neighborhoods, m: Tensor) -> Tensor:
         return (m[:, :, None] * local.neighbors()[:, None, :]).flatten(1)
@@ -151,7 +159,7 @@ class ExpandingConv(RankConv):
         return (split @ local.edge_weight).permute(1, 2, 0).contiguous()
 
     def _aggregate_expanded(self, local: Neighborhoods, m: Tensor) -> Tensor:
-        means = isinstance(self.aggr_module, MeanAggregation)
+        means = runs_as(self.aggr_module, MeanAggregation)
         if not (self.sums or means):
             return self.aggregate_pairs(self.expand(local, m), local)
         size = local.x_dst.size(0)
@@ -163,9 +171,5 @@ class ExpandingConv(RankConv):
         out = out.flatten(1)
         return out / local.sizes().clamp(min=1)[:, None] if means else out
 
-    def __repr__(self) -> str:
-        star = "" if self.re_sum else ", re_sum=False"
-        return (
-            f"{type(self).__name__}({self.in_channels}, {self.out_channels}, "
-            f"num_aggregators={self.num_aggregators}{star})"
-        )
+    def _shown_options(self) -> dict[str, Any]:
+        return {"num_aggregators": self.num_aggregators, **super()._shown_options()}

@@ -10,8 +10,10 @@ from torch_geometric.nn import BatchNorm
 from torch_geometric.nn.aggr import Aggregation
 from torch_geometric.nn.inits import reset
 from torch_geometric.nn.resolver import aggregation_resolver
+from torch_geometric.typing import Adj
+from torch_geometric.utils import is_sparse
 
-from fullrank.nn.neighborhoods import edge_columns
+from fullrank.nn.neighborhoods import as_edge_list, edge_columns
 from fullrank.nn.rank_conv import EdgeDim, RankConv
 from fullrank.nn.registry import make_conv
 
@@ -143,7 +145,7 @@ class GraphNet(torch.nn.Module):
     def forward(
         self,
         x: Tensor | BaseData,
-        edge_index: Tensor | None = None,
+        edge_index: Adj | None = None,
         edge_attr: Tensor | None = None,
         batch: Tensor | None = None,
         batch_size: int | None = None,
@@ -154,7 +156,7 @@ class GraphNet(torch.nn.Module):
 
         Args:
             x: Node features; or a PyG ``Data`` or ``Batch`` with everything in it.
-            edge_index: The edges.
+            edge_index: The edges, in any of PyG's formats.
             edge_attr: Edge features, if the network was made with ``edge_dim``.
             batch: The graph of each node; one graph if :obj:`None`.
             batch_size: The number of graphs, if known.
@@ -167,8 +169,6 @@ class GraphNet(torch.nn.Module):
         """
         if isinstance(x, BaseData):
             return self.head(self.embed(**_inputs_of(x, self.edge_dim)))
-        if edge_index is None:
-            raise ValueError("edge_index is missing: give x and edge_index, or a Data")
         return self.head(
             self.embed(
                 x, edge_index, edge_attr, batch, batch_size, edge_color, node_color
@@ -177,8 +177,8 @@ class GraphNet(torch.nn.Module):
 
     def embed(
         self,
-        x: Tensor,
-        edge_index: Tensor,
+        x: Tensor | None,
+        edge_index: Adj | None,
         edge_attr: Tensor | None = None,
         batch: Tensor | None = None,
         batch_size: int | None = None,
@@ -186,6 +186,18 @@ class GraphNet(torch.nn.Module):
         node_color: Tensor | None = None,
     ) -> Tensor:
         """Return what the head reads for each graph."""
+        if x is None:
+            raise ValueError(
+                "x is missing: a graph without node features needs some first, for "
+                "example from torch_geometric.transforms.OneHotDegree"
+            )
+        if edge_index is None:
+            raise ValueError("edge_index is missing: give x and edge_index, or a Data")
+        if is_sparse(edge_index):
+            src, dst, value = as_edge_list(edge_index, "source_to_target")
+            edge_index = torch.stack([src, dst])
+            if self.edge_dim is not None and edge_attr is None:
+                edge_attr = value
         h = self.encoder(x)
         if self.edge_dim is not None:
             if edge_attr is None:
@@ -222,7 +234,7 @@ def _inputs_of(data: BaseData, edge_dim: EdgeDim) -> dict[str, Any]:
     batch = data.get("batch")
     return {
         "x": data.x,
-        "edge_index": data.edge_index,
+        "edge_index": data.get("edge_index", data.get("adj_t")),
         "edge_attr": None if edge_dim is None else data.get("edge_attr"),
         "batch": batch,
         "batch_size": None if batch is None else data.num_graphs,

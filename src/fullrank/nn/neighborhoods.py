@@ -6,7 +6,6 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor
-from torch_geometric.nn.dense.linear import Linear, is_uninitialized_parameter
 from torch_geometric.typing import SparseTensor
 from torch_geometric.utils import is_sparse, to_edge_index
 
@@ -103,17 +102,6 @@ def check_indices(index: Tensor, size: int, role: str) -> None:
         )
 
 
-def materialize(lin: Linear, in_channels: int, out_channels: int | None = None) -> None:
-    """Give a lazily sized linear layer its sizes at the first call."""
-    if not is_uninitialized_parameter(lin.weight):
-        return
-    if out_channels is not None:
-        lin.out_channels = out_channels
-        if is_uninitialized_parameter(lin.bias):
-            lin.bias.materialize((out_channels,))
-    lin.initialize_parameters(lin, (torch.empty(0, in_channels),))
-
-
 class _Edges(NamedTuple):
     """What there is for each pair, in one order."""
 
@@ -167,6 +155,9 @@ def read_neighborhoods(
             given, missing = missing, given
         raise ValueError(f"{given} was given without {missing}; own terms need both")
     x_src, x_dst = (x, x) if isinstance(x, Tensor) else x
+    _check_length("edge_color", edge_color, edges[0].size(0), "edges")
+    if own_terms:
+        _check_length("node_color", node_color, x_dst.size(0), "nodes")
     bipartite = not isinstance(x, Tensor)
     pairs = _Edges(*edges, edge_attr, edge_color)
     if own_terms and bipartite:
@@ -187,6 +178,11 @@ def read_neighborhoods(
     return Neighborhoods(
         x_src, x_dst, *pairs[:3], edge_weight, pairs.color, bipartite=bipartite
     )
+
+
+def _check_length(name: str, color: Tensor | None, size: int, what: str) -> None:
+    if color is not None and color.size(0) != size:
+        raise ValueError(f"{name} has {color.size(0)} entries for {size} {what}")
 
 
 def edge_columns(edge_attr: Tensor, edge_dim: int | Sequence[int]) -> Tensor:

@@ -1,38 +1,50 @@
 """What ExpandingConv and CombConv share: reading the graph, and choosing the path."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Optional
 
 import torch
 from torch import Tensor
-from torch_geometric.nn.aggr import Aggregation, SumAggregation
+from torch_geometric.nn.aggr import Aggregation, MultiAggregation, SumAggregation
 from torch_geometric.nn.conv import MessagePassing
 from torch_geometric.nn.dense.linear import Linear
 from torch_geometric.nn.inits import reset
 from torch_geometric.nn.resolver import activation_resolver
-from torch_geometric.typing import Adj
+from torch_geometric.typing import Adj, OptTensor
 
-from fullrank.nn.coefficients import Coefficients, as_pair
+from fullrank.nn.coefficients import Coefficients, TanhCoefficients, as_pair
+from fullrank.nn.lazy_linear import LazyLinear, materialize
 from fullrank.nn.neighborhoods import (
     Neighborhoods,
     as_edge_list,
     check_indices,
     edge_columns,
-    materialize,
     read_neighborhoods,
 )
+from fullrank.nn.runs_as import is_linear, runs_as
 
 Channels = int | tuple[int, int]
 EdgeDim = int | Sequence[int] | None
 Features = Tensor | tuple[Tensor, Tensor]
+MLPWeights = tuple[Tensor, Tensor, Tensor, Tensor]
+
+# What PyG's propagate calls for a list of edges, and the hooks around it.
+_METHODS = ("message", "aggregate", "update")
+_HOOKS = [
+    f"_{stage}_forward_{when}hooks"
+    for stage in ("propagate", "message", "aggregate")
+    for when in ("pre_", "")
+]
 
 
 class RankConv(MessagePassing):
     r"""Base of the layers that aggregate with coefficients :math:`\mathbf{m}_{uv}`.
 
     It reads the graph (formats, self-loops, edge features), checks the input and
-    chooses between the fast path and PyG's :meth:`propagate`, which explainers and
-    message hooks need. A subclass says how coefficients meet features, in
+    chooses between the fast path and PyG's :meth:`propagate`, which is taken for
+    explainers, for PyG's hooks on propagate, message or aggregate, and for subclasses
+    with a :meth:`message` (of ``messages``, a row for each pair), :meth:`aggregate` or
+    :meth:`update` of their own. A subclass says how coefficients meet features, in
     :meth:`expand` (plainly, for each pair) and :meth:`aggregate_fast`.
     """
 
@@ -43,23 +55,27 @@ class RankConv(MessagePassing):
         coefficients: Coefficients,
         mlp: torch.nn.Module | None,
         *,
-        expansion: int,
         re_sum: bool,
         edge_dim: EdgeDim,
-        aggr: str | list[str] | Aggregation,
+        aggr: str | Aggregation,
         activation: str | None,
         add_self_loops: bool,
         bipartite_self_loops: bool,
         **kwargs: Any,
     ) -> None:
         super().__init__(aggr=aggr, **kwargs)
+        combined = self.aggr_module
+        if isinstance(combined, MultiAggregation) and combined.mode == "cat":
+            raise ValueError(
+                f"aggr={aggr} puts its parts side by side, wider than one message; "
+                f"combine them by MultiAggregation(..., mode='sum')"
+            )
         d_src, _ = as_pair(in_channels)
         if out_channels < 1:
             raise ValueError(f"out_channels must be at least 1, got {out_channels}")
         lazy = d_src == -1
         self.in_channels = in_channels
         self.out_channels = out_channels
-        self.expansion = expansion
         self.re_sum = re_sum
         self.edge_dim = edge_dim
         # Not `add_self_loops`: HeteroConv refuses layers with that attribute on
@@ -72,14 +88,23 @@ class RankConv(MessagePassing):
             if _num_columns(edge_dim) < 1:
                 raise ValueError(f"edge_dim must be at least 1, got {edge_dim}")
             # Without a bias, so that a node's own term has no edge feature.
-            columns = -1 if lazy else _num_columns(edge_dim)
-            self.edge_lin = Linear(columns, d_src, bias=False)
-        self.mlp = mlp or torch.nn.Sequential(
-            Linear(-1 if lazy else expansion * d_src, out_channels),
-            torch.nn.ReLU(),
-            Linear(out_channels, out_channels),
-            activation_resolver(activation) if activation else torch.nn.Identity(),
-        )
+            if lazy:
+                self.edge_lin = LazyLinear(bias=False)
+            else:
+                self.edge_lin = Linear(_num_columns(edge_dim), d_src, bias=False)
+        if mlp is None:
+            mlp = torch.nn.Sequential(
+                Linear(-1 if lazy else self.expansion * d_src, out_channels),
+                torch.nn.ReLU(),
+                Linear(out_channels, out_channels),
+                activation_resolver(activation) if activation else torch.nn.Identity(),
+            )
+        self.mlp = mlp
+
+    @property
+    def expansion(self) -> int:
+        """How many times as wide as the features the MLP's input is."""
+        return 1
 
     def reset_parameters(self) -> None:
         """Reset all learnable parameters of the module."""
@@ -121,7 +146,7 @@ class RankConv(MessagePassing):
         local = self.neighborhoods(
             x, edge_index, edge_attr, edge_color=edge_color, node_color=node_color
         )
-        if self._is_watched():
+        if self._needs_propagate():
             out = self._propagate(local)
         else:
             out = self.aggregate_fast(local)
@@ -151,8 +176,7 @@ class RankConv(MessagePassing):
         return read_neighborhoods(
             x,
             (src, dst),
-            self._edge_columns(edge_attr, src, x_src),
-            None if self.edge_lin is None else self.edge_lin.weight,
+            *self._encode_edges(edge_attr, src, x_src),
             own_terms=self.bipartite_self_loops if bipartite else self.own_terms,
             edge_color=edge_color,
             node_color=node_color,
@@ -185,38 +209,54 @@ class RankConv(MessagePassing):
 
     def split_mlp(self) -> tuple[Any, list[Any]]:
         """Return the first module of the MLP and the others."""
-        if isinstance(self.mlp, torch.nn.Sequential) and len(self.mlp):
+        if runs_as(self.mlp, torch.nn.Sequential) and len(self.mlp):
             first, *rest = self.mlp
             return first, rest
         return self.mlp, []
 
-    def paper_mlp(self) -> tuple[Tensor, Tensor, Tensor, Tensor] | None:
+    def paper_mlp(self) -> MLPWeights | None:
         """Return weights and biases if the MLP is linear, ReLU, linear, ReLU."""
         first, rest = self.split_mlp()
-        kinds = [Linear, torch.nn.ReLU, Linear, torch.nn.ReLU]
-        modules = [first, *rest]
-        if len(modules) != 4 or not all(map(_is_a, modules, kinds)):
+        if len(rest) != 3:
             return None
-        weights = (first.weight, first.bias, rest[1].weight, rest[1].bias)
+        relu, second, last = rest
+        if not (is_linear(first) and is_linear(second)):
+            return None
+        if not (runs_as(relu, torch.nn.ReLU) and runs_as(last, torch.nn.ReLU)):
+            return None
+        weights = (first.weight, first.bias, second.weight, second.bias)
         return None if any(weight is None for weight in weights) else weights
 
     @property
     def sums(self) -> bool:
-        return isinstance(self.aggr_module, SumAggregation)
+        return runs_as(self.aggr_module, SumAggregation)
 
     def aggregate_pairs(self, messages: Tensor, local: Neighborhoods) -> Tensor:
-        return self.aggr_module(
-            messages, local.dst, dim_size=local.x_dst.size(0), dim=self.node_dim
-        )
+        return self.aggregate(messages, local.dst, dim_size=local.x_dst.size(0))
+
+    def aggregate(
+        self,
+        inputs: Tensor,
+        index: Tensor,
+        ptr: OptTensor = None,
+        dim_size: Optional[int] = None,  # noqa: UP045, PyG cannot read `int | None`
+    ) -> Tensor:
+        out = super().aggregate(inputs, index, ptr, dim_size)
+        if out.size(-1) != inputs.size(-1):
+            raise ValueError(
+                f"aggr={self.aggr} returns {out.size(-1)} columns for messages of "
+                f"{inputs.size(-1)}; use one that keeps the width"
+            )
+        return out
 
     def message(self, messages: Tensor) -> Tensor:
         return messages
 
-    def _is_watched(self) -> bool:
+    def _needs_propagate(self) -> bool:
         return bool(
             self.explain
-            or self._message_forward_pre_hooks
-            or self._message_forward_hooks
+            or any(getattr(self, hooks) for hooks in _HOOKS)
+            or any(getattr(type(self), m) is not getattr(RankConv, m) for m in _METHODS)
         )
 
     def _propagate(self, local: Neighborhoods) -> Tensor:
@@ -244,16 +284,17 @@ class RankConv(MessagePassing):
                 f"got {x_src.size(1)} and {x_dst.size(1)}"
             )
 
-    def _edge_columns(
+    def _encode_edges(
         self, edge_attr: Tensor | None, src: Tensor, x_src: Tensor
-    ) -> Tensor | None:
+    ) -> tuple[Tensor | None, Tensor | None]:
+        """Return edge features as columns, and the weight that encodes them."""
         if self.edge_lin is None or self.edge_dim is None:
             if edge_attr is not None:
                 raise ValueError(
                     f"got edge_attr of shape {list(edge_attr.shape)}, but the layer "
                     f"was made without edge_dim"
                 )
-            return None
+            return None, None
         if edge_attr is None:
             raise ValueError(
                 f"edge_attr is missing: the layer was made with "
@@ -265,18 +306,29 @@ class RankConv(MessagePassing):
             )
         columns = edge_columns(edge_attr, self.edge_dim).to(x_src.dtype)
         materialize(self.edge_lin, columns.size(1), x_src.size(1))
-        return columns
+        if is_linear(self.edge_lin):
+            return columns, self.edge_lin.weight
+        encoded = self.edge_lin(columns)
+        return encoded, encoded.new_ones(x_src.size(1)).diag()
+
+    def _shown_options(self) -> dict[str, Any]:
+        """Return what the representation shows: what differs from the defaults."""
+        shown: dict[str, Any] = {}
+        if not self.re_sum:
+            shown["re_sum"] = False
+        if self.edge_dim is not None:
+            shown["edge_dim"] = self.edge_dim
+        if type(self.coefficients) is not TanhCoefficients:
+            shown["coefficients"] = self.coefficients
+        if not self.sums:
+            shown["aggr"] = self.aggr
+        return shown
+
+    def __repr__(self) -> str:
+        options = [f", {name}={value}" for name, value in self._shown_options().items()]
+        sizes = f"{self.in_channels}, {self.out_channels}"
+        return f"{type(self).__name__}({sizes}{''.join(options)})"
 
 
 def _num_columns(edge_dim: int | Sequence[int]) -> int:
     return edge_dim if isinstance(edge_dim, int) else sum(edge_dim)
-
-
-def _is_a(module: torch.nn.Module, kind: type) -> bool:
-    kinds = (Linear, torch.nn.Linear) if kind is Linear else kind
-    return isinstance(module, kinds)
-
-
-def is_linear(module: torch.nn.Module) -> bool:
-    """Tell whether a module is a linear layer, PyG's or torch's."""
-    return _is_a(module, Linear)

@@ -1,7 +1,8 @@
 """Convolutions by name, all with edge features, for :class:`~fullrank.nn.GraphNet`."""
 
 import difflib
-from collections.abc import Callable
+import inspect
+from collections.abc import Callable, Collection
 from typing import Any
 
 import torch
@@ -15,27 +16,38 @@ from fullrank.nn.three_stage import ThreeStageGAT, ThreeStageGCN, ThreeStageGIN0
 
 ConvFactory = Callable[..., torch.nn.Module]
 
-_CONVS: dict[str, ConvFactory] = {
-    "expc": ExpandingConv,
-    "combc": CombConv,
-    "gin0": ThreeStageGIN0,
-    "gcn": ThreeStageGCN,
-    "gat": ThreeStageGAT,
+_STARRED = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+
+# For each name the factory, and what its further keyword arguments are handed on to.
+_CONVS: dict[str, tuple[ConvFactory, ...]] = {
+    "expc": (ExpandingConv,),
+    "combc": (CombConv,),
+    "gin0": (ThreeStageGIN0,),
+    "gcn": (ThreeStageGCN,),
+    "gat": (ThreeStageGAT,),
+    "gen": (GENConv,),
 }
 
 
-def register_conv(name: str) -> Callable[[ConvFactory], ConvFactory]:
+def register_conv(
+    name: str, hands_on_to: ConvFactory | None = None
+) -> Callable[[ConvFactory], ConvFactory]:
     """Make a convolution known by a name.
 
     The decorated class or function is called with ``(in_channels, out_channels,
     edge_dim=..., **arguments)``, where ``edge_dim`` is the number of edge features or
     :obj:`None`, and its result with ``(x, edge_index, edge_attr)``.
+
+    Args:
+        name: The name.
+        hands_on_to: The layer to which a decorated function hands on its ``**kwargs``,
+            so that an error can name them.
     """
 
     def register(factory: ConvFactory) -> ConvFactory:
         if name in _CONVS:
             raise ValueError(f"there is a convolution {name!r} already")
-        _CONVS[name] = factory
+        _CONVS[name] = (factory,) if hands_on_to is None else (factory, hands_on_to)
         return factory
 
     return register
@@ -51,12 +63,41 @@ def make_conv(
 ) -> torch.nn.Module:
     """Build the convolution of that name."""
     if name not in _CONVS:
-        nearest = difflib.get_close_matches(name, _CONVS, n=1)
-        hint = f"; did you mean {nearest[0]!r}?" if nearest else ""
         raise ValueError(
-            f"there is no convolution {name!r}{hint} (known: {', '.join(conv_names())})"
+            f"there is no convolution {name!r}{_known(name, conv_names())}"
         )
-    return _CONVS[name](in_channels, out_channels, edge_dim=edge_dim, **kwargs)
+    make, *_ = _CONVS[name]
+    try:
+        return make(in_channels, out_channels, edge_dim=edge_dim, **kwargs)
+    except TypeError as error:
+        for option in kwargs:
+            if f"keyword argument {option!r}" in str(error):
+                known = _known(option, _options(*_CONVS[name]) - {option})
+                raise ValueError(
+                    f"the convolution {name!r} has no option {option!r}{known}"
+                ) from error
+        raise
+
+
+def _known(word: str, words: Collection[str]) -> str:
+    nearest = difflib.get_close_matches(word, words, n=1)
+    hint = f"; did you mean {nearest[0]!r}?" if nearest else ""
+    return f"{hint} (known: {', '.join(sorted(words))})"
+
+
+def _options(*factories: ConvFactory) -> set[str]:
+    """Return what may be given by name, following ``**kwargs`` as far as they go."""
+    options: set[str] = set()
+    for factory in factories:
+        line = getattr(factory, "__mro__", ())  # of a class
+        inits = [vars(cls)["__init__"] for cls in line if "__init__" in vars(cls)]
+        for function in inits or [factory]:
+            parameters = inspect.signature(function).parameters.values()
+            starred = {p.name for p in parameters if p.kind in _STARRED}
+            options |= {p.name for p in parameters} - starred
+            if not starred:
+                break
+    return options - {"self", "in_channels", "out_channels", "edge_dim"}
 
 
 class AddEdgeFeatures(torch.nn.Module):
@@ -90,20 +131,20 @@ class AddEdgeFeatures(torch.nn.Module):
             hook.remove()
 
 
-@register_conv("gatv2")
+@register_conv("gatv2", hands_on_to=GATv2Conv)
 def _gatv2(in_channels, out_channels, edge_dim=None, heads=1, **kwargs):
     return GATv2Conv(
         in_channels, out_channels, heads, concat=False, edge_dim=edge_dim, **kwargs
     )
 
 
-@register_conv("sage")
+@register_conv("sage", hands_on_to=SAGEConv)
 def _sage(in_channels, out_channels, edge_dim=None, **kwargs):
     conv = SAGEConv(in_channels, out_channels, **kwargs)
     return conv if edge_dim is None else AddEdgeFeatures(conv, in_channels, edge_dim)
 
 
-@register_conv("pna")
+@register_conv("pna", hands_on_to=PNAConv)
 def _pna(
     in_channels,
     out_channels,
@@ -128,8 +169,3 @@ def _pna(
         edge_dim=edge_dim,
         **kwargs,
     )
-
-
-@register_conv("gen")
-def _gen(in_channels, out_channels, edge_dim=None, **kwargs):
-    return GENConv(in_channels, out_channels, edge_dim=edge_dim, **kwargs)

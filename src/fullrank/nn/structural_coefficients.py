@@ -88,7 +88,7 @@ def _signed(constant: int) -> int:
     return constant - 2**64
 
 
-@register_conv("expc-structural")
+@register_conv("expc-structural", hands_on_to=ExpandingConv)
 def _expc_structural(
     in_channels,
     out_channels,
@@ -110,7 +110,7 @@ def _expc_structural(
     )
 
 
-@register_conv("combc-structural")
+@register_conv("combc-structural", hands_on_to=CombConv)
 def _combc_structural(in_channels, out_channels, edge_dim=None, hops=2, **kwargs):
     by_structure = in_channels // 2
     return CombConv(
