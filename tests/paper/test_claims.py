@@ -1,3 +1,5 @@
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -6,7 +8,7 @@ from fullrank.paper.cells import table_names
 from fullrank.paper.claims import claims, judge, judge_published, sign_test
 from fullrank.paper.published import Number, published
 from fullrank.paper.results import collect, read_runs
-from paper.samples import write_qm9
+from paper.samples import runs_for, write_qm9, write_run
 
 
 def verdicts(tables):
@@ -71,7 +73,25 @@ def test_dense_sets_are_compared_with_sparse_ones():
         ("GIN", "REDDIT-BINARY"): number(92.0),
         ("ExpC-s", "REDDIT-BINARY"): number(94.0),  # a quarter
         ("GIN", "ogbg-molhiv"): number(70.0),
-        ("ExpC-s", "ogbg-molhiv"): number(88.0),  # three fifths
+        ("ExpC-s", "ogbg-molhiv"): number(88.0),  # three fifths; 0.425 in the mean
+        ("GIN", "ogbg-ppa"): number(70.0),
+        ("ExpC-s", "ogbg-ppa"): number(82.0),  # two fifths
     }
     verdict = judge_published(claim, numbers)
     assert (verdict.wins, verdict.pairs) == (1, 2)
+
+
+def test_runs_of_different_lengths_or_folds_are_no_pairs(tmp_path):
+    def pairs(folder, change):
+        for row in ("GIN", "CombC"):
+            only = [row, "MUTAG", "fair"]
+            for run in runs_for("baselines-ogb-tu", "paper", folder, only):
+                run = run.changed(**change) if row == "GIN" else run
+                write_run(run, "accuracy", 0.5, 0.6 if row == "GIN" else 0.7)
+        found = verdicts(collect(read_runs(folder)))
+        return found["CombC is better than GIN on OGB and TU"]["paper"].pairs
+
+    assert pairs(tmp_path / "same", {}) == 1
+    assert pairs(tmp_path / "longer", {"training": {"epochs": 200}}) == 0
+    zhang = {"split": {"folder": Path("anywhere/MUTAG")}}
+    assert pairs(tmp_path / "zhang", zhang) == 0

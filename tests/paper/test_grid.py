@@ -1,6 +1,7 @@
 import csv
 import os
 import signal
+from multiprocessing import active_children
 
 import pytest
 
@@ -11,7 +12,7 @@ from fullrank.paper.grid import (
     run_on_ray,
     unfinished,
 )
-from fullrank.train import finished, runs_of
+from fullrank.train import Interrupted, finished, runs_of
 from train.samples import small_config
 
 
@@ -55,6 +56,14 @@ def test_a_grid_goes_on_where_it_stopped(tmp_path):
     assert before == after
 
 
+def test_a_run_that_was_trained_longer_is_done(tmp_path):
+    (config,) = seeds_of(tmp_path, 1, schedule={"name": "constant"})
+    longer = config.changed(training={"epochs": config.training.epochs + 1})
+    assert longer.id == config.id
+    run_here([longer], ignore)
+    assert unfinished([config]) == []
+
+
 def die_once():
     """Stands for what the system does to a process when memory is short."""
     import atexit
@@ -87,11 +96,37 @@ def test_processes_give_the_same_results_and_survive_the_death_of_one(
         assert measured(one) == measured(other)
 
 
+@pytest.mark.parametrize("moment", ["start", "epoch"])
+def test_ctrl_c_stops_every_process(tmp_path, moment):
+    configs = seeds_of(tmp_path, 3, training={"epochs": 10_000})
+    pressed = []
+
+    def press(board):
+        processes = active_children()
+        begun = [c for c in configs[:2] if (c.folder / "metrics.csv").exists()]
+        if not pressed and len(begun if moment == "epoch" else processes) == 2:
+            pressed.append(moment)
+            for process in processes:  # a terminal tells all of them
+                os.kill(process.pid, signal.SIGINT)
+            signal.raise_signal(signal.SIGINT)
+
+    with pytest.raises(Interrupted, match="the same command goes on"):
+        run_in_processes(configs, 2, press)
+    assert unfinished(configs) == configs
+    assert not configs[2].folder.exists()
+
+
 @pytest.mark.parametrize("address", ["127.0.0.1:1", "ray://127.0.0.1:1"])
 def test_an_address_where_nobody_answers(tmp_path, address):
     pytest.importorskip("ray")
     with pytest.raises(GridError, match="no Ray cluster answers at .*127.0.0.1:1"):
         run_on_ray(seeds_of(tmp_path, 1), address, ignore)
+
+
+def test_no_cluster_on_this_machine(tmp_path):
+    pytest.importorskip("ray")
+    with pytest.raises(GridError, match="no Ray cluster at 'auto': start one with"):
+        run_on_ray(seeds_of(tmp_path, 1), "auto", ignore)
 
 
 def test_what_is_no_address(tmp_path):

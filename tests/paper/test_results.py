@@ -1,3 +1,5 @@
+import json
+import re
 import statistics
 from pathlib import Path
 
@@ -42,6 +44,25 @@ def test_s_is_chosen_on_validation_not_on_test(qm9, tmp_path):
     cell = result_of(tmp_path, "baselines-qm9", "ExpC-s", "qm9/mu")
     assert (cell.s, cell.mean) == (4, 0.9)
     assert cell.note == "s = 16, 32 not run yet"
+
+
+def test_s_is_chosen_on_the_seeds_that_every_s_has(tmp_path):
+    # With its third seed s = 4 would look better than s = 8.
+    for s, scores in ((4, [0.5, 0.6, 0.1]), (8, [0.4, 0.5])):
+        args = ("baselines-qm9", "small", tmp_path, ["ExpC-s", "mu"], 3, s)
+        for run, score in zip(runs_for(*args), scores, strict=False):
+            write_run(run, "mae", score, score)
+    cell = result_of(tmp_path, "baselines-qm9", "ExpC-s", "qm9/mu")
+    assert (cell.s, cell.by_seed) == (8, {0: 0.4, 1: 0.5})
+
+
+def test_no_choice_between_runs_of_different_seeds(tmp_path):
+    for s, seed in ((4, 0), (8, 1)):
+        args = ("baselines-qm9", "small", tmp_path, ["ExpC-s", "mu"], 2, s)
+        write_run(runs_for(*args)[seed], "mae", 0.5, 0.5)
+    cell = result_of(tmp_path, "baselines-qm9", "ExpC-s", "qm9/mu")
+    assert (cell.mean, cell.done) == (None, 2)
+    assert cell.note == "no seed is run with every s yet"
 
 
 def test_a_cell_without_runs_is_missing_and_an_untouched_table_is_left_out(qm9):
@@ -129,6 +150,28 @@ def test_runs_trained_longer_are_still_the_tables(tmp_path):
         tmp_path, "baselines-ogb-tu", "CombC", "ogbg-molhiv", "split", "paper"
     )
     assert (cell.mean, cell.epochs) == (pytest.approx(77.0), 400)
+    assert cell.note == "400 epochs instead of 45"
+
+
+def test_runs_trained_for_less_are_not_the_tables(tmp_path):
+    only = ["CombC", "ogbg-molhiv"]
+    (run,) = runs_for("baselines-ogb-tu", "paper", tmp_path, only)
+    write_run(run.changed(training={"epochs": 5}), "rocauc", 0.8, 0.77)
+    assert collect(read_runs(tmp_path)) == []
+
+
+def test_complete_folds_of_our_own_count_before_a_few_of_zhangs(tmp_path):
+    for row in ("GIN", "CombC"):
+        only = [row, "MUTAG", "fair"]
+        runs = runs_for("baselines-ogb-tu", "paper", tmp_path, only)
+        zhang = [r.changed(split={"folder": Path("anywhere/MUTAG")}) for r in runs]
+        for run in zhang if row == "GIN" else [*runs, zhang[0]]:
+            write_run(run, "accuracy", 0.5, 0.6)
+    args = ("MUTAG", "fair", "paper")
+    gin = result_of(tmp_path, "baselines-ogb-tu", "GIN", *args)
+    combc = result_of(tmp_path, "baselines-ogb-tu", "CombC", *args)
+    assert (gin.done, gin.note) == (10, "10 folds of Zhang et al.")
+    assert (combc.done, combc.note) == (10, "10 stratified folds")
 
 
 def test_folders_of_another_version_are_named_and_the_rest_is_read(qm9, tmp_path):
@@ -145,6 +188,35 @@ def test_folders_of_another_version_are_named_and_the_rest_is_read(qm9, tmp_path
     assert folders[1].name in found.unread["qm9-expc-000000000000"]
     assert found.unfinished == [folders[2].name]
     assert sum(map(len, found.runs.values())) == len(folders) - 3
+
+
+@pytest.mark.parametrize(
+    ("file", "broken", "why"),
+    [
+        ("environment.json", {"processor": None}, None),
+        ("environment.json", "commit", "another version of fullrank.*'commit'"),
+        ("result.json", "parameters", "another version of fullrank.*'parameters'"),
+        ("result.json", {"test": {"mae": None}}, "mae of its test part is no number"),
+        ("result.json", {"valid": {"mae": None}}, "mae of its validation part"),
+        ("result.json", {"test": None}, "another version of fullrank"),
+    ],
+)
+def test_a_run_without_what_a_table_needs_is_named(tmp_path, file, broken, why):
+    """``broken`` is what replaces a value, or the name of one that is missing."""
+    (run,) = runs_for("ablation-qm9", "small", tmp_path, ["CombC", "mu"])
+    write_run(run, "mae", 0.5, 0.5)
+    values = json.loads((run.folder / file).read_text())
+    if isinstance(broken, str):
+        del values[broken]
+    else:
+        values |= broken
+    (run.folder / file).write_text(json.dumps(values))
+    found = read_runs(tmp_path)
+    if why is None:
+        assert not found.unread
+    else:
+        assert re.search(why, found.unread[run.id])
+        assert collect(found) == []
 
 
 def test_no_folder(tmp_path):

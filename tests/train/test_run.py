@@ -73,6 +73,30 @@ def test_run_folder_tells_all(tmp_path):
     )
 
 
+def test_a_run_remembers_the_commits_it_was_done_with(tmp_path):
+    config = small_config(tmp_path, schedule={"name": "constant"})
+    file = config.folder / "environment.json"
+
+    def train_with(commit, epochs):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("fullrank.train.environment._COMMIT", commit)
+            run_one(config.changed(training={"epochs": epochs}))
+        found = read_json(file)
+        return found["commit"], found.get("earlier_commits")
+
+    assert train_with("first", 1) == ("first", None)
+    assert train_with("second", 2) == ("second", ["first"])
+    assert train_with("second", 3) == ("second", ["first"])
+    assert train_with("third", 4) == ("third", ["first", "second"])
+
+
+def test_a_run_that_is_refused_leaves_no_folder(tmp_path):
+    config = small_config(tmp_path, targets=["nothing"])
+    with pytest.raises(ValueError, match="'nothing'"):
+        run_one(config)
+    assert not config.folder.exists()
+
+
 def test_best_epoch_is_that_of_the_validation_metric(tmp_path):
     config = small_config(tmp_path, training={"epochs": 6}, optimizer={"lr": 0.05})
     result = run_one(config)

@@ -114,10 +114,14 @@ def _write_page(runs: Path, out: Path, console: Console) -> None:
 def _end(outcomes: "Sequence[Outcome]", console: Console) -> None:
     failed = [outcome for outcome in outcomes if outcome.state == "failed"]
     if failed:
-        reasons = dict.fromkeys(outcome.message for outcome in failed)
+        runs: dict[str, list[str]] = {}
+        for outcome in failed:
+            runs.setdefault(outcome.message, []).append(outcome.run)
         console.print(f"{len(failed)} of {len(outcomes)} runs failed:", style="red")
-        for reason in reasons:
-            console.print(f"  {reason}", markup=False, highlight=False, soft_wrap=True)
+        for reason, (first, *others) in runs.items():
+            more = f" and {len(others):,} more" if others else ""
+            text = f"  {first}{more}: {reason}"
+            console.print(text, markup=False, highlight=False, soft_wrap=True)
         raise typer.Exit(1)
 
 

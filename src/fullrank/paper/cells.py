@@ -239,7 +239,7 @@ def _experiments(
         yield protocol, _candidates(values, model, place)
 
 
-# Thousands of cells are made of a few dozen files.
+# Hundreds of cells are made of a few dozen files.
 _ready = cache(yaml_values)
 
 

@@ -15,7 +15,6 @@ from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
 from multiprocessing import get_context
-from pathlib import Path
 from typing import Any, Literal
 
 import torch
@@ -95,7 +94,8 @@ Watcher = Callable[[Board], None]
 
 def unfinished(configs: Iterable[Config]) -> list[Config]:
     """The single runs that have no result yet, each once."""
-    return [c for c in {c.id: c for c in configs}.values() if finished(c) is None]
+    each = {config.id: config for config in configs}.values()
+    return [config for config in each if finished(config, or_longer=True) is None]
 
 
 def run_here(configs: Sequence[Config], watch: Watcher) -> list[Outcome]:
@@ -138,32 +138,32 @@ def run_in_processes(
         todo.put(config)
     events: queue.SimpleQueue[tuple[str, str] | Outcome] = queue.SimpleQueue()
     threads = max(1, torch.get_num_threads() // workers)
+    stop = threading.Event()
     slots = [
         threading.Thread(
-            target=_work_off, args=(todo, events, slot, threads, prepare), daemon=True
+            target=_work_off,
+            args=(todo, events, stop, f"worker {slot + 1}", threads, prepare),
+            daemon=True,
         )
         for slot in range(min(workers, len(configs)))
     ]
     for slot in slots:
         slot.start()
-    stopped = False
     while len(board.outcomes) < len(configs):
         try:
-            event = events.get(timeout=1.0)
+            event = _next(events)
             if isinstance(event, Outcome):
                 board.end(event)
-                stopped |= event.state == "stopped"
-            else:
+                if event.state == "stopped":
+                    stop.set()
+            elif event is not None:
                 board.start(*event)
-        except queue.Empty:
-            if stopped and not board.running:
+            elif stop.is_set() and not board.running:
                 break
+            watch(board)
         except KeyboardInterrupt:  # the processes got it too and stop their runs
-            stopped = True
-        if stopped:
-            _drain(todo)
-        watch(board)
-    if stopped:
+            stop.set()
+    if stop.is_set():
         raise Interrupted("stopped; the same command goes on from the last epochs")
     return board.outcomes
 
@@ -210,7 +210,7 @@ def run_on_ray(
         for task in ready:
             config = pending.pop(task)
             outcome = _outcome_of(ray, task, config)
-            _bring_home(config.folder, outcome.files)
+            _bring_home(config, outcome.files)
             board.end(outcome)
         watch(board)
     return board.outcomes
@@ -231,6 +231,8 @@ def _attempt(config: Config) -> Outcome:
         run_one(config, dataset)
     except Interrupted as stop:
         return ended("stopped", str(stop))
+    except (KeyboardInterrupt, SystemExit):  # while data is loaded; of Lightning
+        return ended("stopped", "stopped; the same command goes on")
     except Exception as error:
         return ended("failed", str(error) or type(error).__name__)
     return ended("done")
@@ -250,15 +252,18 @@ def _place() -> str:
     return f"{socket.gethostname()}, process {os.getpid()}"
 
 
-def _drain(todo: "queue.SimpleQueue[Config]") -> None:
-    while not todo.empty():
-        todo.get()
+def _next(events: "queue.SimpleQueue[tuple[str, str] | Outcome]") -> Any:
+    try:
+        return events.get(timeout=1.0)
+    except queue.Empty:
+        return None
 
 
 def _work_off(
     todo: "queue.SimpleQueue[Config]",
     events: "queue.SimpleQueue[tuple[str, str] | Outcome]",
-    slot: int,
+    stop: threading.Event,
+    place: str,
     threads: int,
     prepare: Callable[[], Any] | None,
 ) -> None:
@@ -271,8 +276,7 @@ def _work_off(
         initargs=(threads, prepare),
     )
     pool = make()
-    place = f"worker {slot + 1}"
-    while True:
+    while not stop.is_set():
         try:
             config = todo.get_nowait()
         except queue.Empty:
@@ -283,6 +287,9 @@ def _work_off(
                 outcome = pool.submit(_attempt, config).result()
                 break
             except BrokenProcessPool:
+                if stop.wait(1.0):  # it died of the same Ctrl-C
+                    outcome = Outcome(config.id, "stopped")
+                    break
                 outcome = Outcome(
                     config.id, "failed", "its process died twice; is memory short?"
                 )
@@ -308,13 +315,24 @@ def _connect(address: str) -> Any:
         _check_that_it_answers(address)
     if not ray.is_initialized():
         try:
-            ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
+            ray.init(
+                address=address,
+                runtime_env={"env_vars": _data_folders()},
+                log_to_driver=False,
+                logging_level=logging.ERROR,
+            )
         except (ConnectionError, ValueError, RuntimeError) as error:
             raise GridError(
                 f"there is no Ray cluster at {address!r}: start one with "
                 f"`ray start --head`, or leave --ray out to run here ({error})"
             ) from None
     return ray
+
+
+def _data_folders() -> dict[str, str]:
+    """Where every node looks for data: as here."""
+    names = ("FULLRANK_ROOT", "FULLRANK_MIRROR")
+    return {name: os.environ[name] for name in names if name in os.environ}
 
 
 def _check_that_it_answers(address: str) -> None:
@@ -381,16 +399,20 @@ def _on_a_node(
 def _outcome_of(ray: Any, task: Any, config: Config) -> Outcome:
     try:
         return ray.get(task)
+    except ray.exceptions.RayTaskError as error:
+        return Outcome(
+            config.id, "failed", f"{type(error.cause).__name__}: {error.cause}"
+        )
     except ray.exceptions.RayError as error:
         why = str(error).strip().splitlines()[0]
         return Outcome(config.id, "failed", f"lost with its node too often: {why}")
 
 
-def _bring_home(folder: Path, files: dict[str, str]) -> None:
+def _bring_home(config: Config, files: dict[str, str]) -> None:
     """Write the files of a run that was done where this machine cannot see it."""
-    if (folder / "result.json").exists() or "result.json" not in files:
+    if finished(config, or_longer=True) or "result.json" not in files:
         return
-    folder.mkdir(parents=True, exist_ok=True)
+    config.folder.mkdir(parents=True, exist_ok=True)
     for name, text in files.items():
-        with replacing(folder / name, encoding="utf-8") as stream:
+        with replacing(config.folder / name, encoding="utf-8") as stream:
             stream.write(text)

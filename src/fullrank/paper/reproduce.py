@@ -3,13 +3,15 @@
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import cycle, islice
 from statistics import median
 
 import torch
 
 from fullrank.data import GraphDataset
 from fullrank.paper.cells import Cell
-from fullrank.train import Config, finished, runs_of
+from fullrank.paper.grid import unfinished
+from fullrank.train import Config, runs_of
 from fullrank.train.blueprint import draw_blueprint
 from fullrank.train.sources import load_dataset, make_split
 
@@ -57,7 +59,7 @@ def estimate(cells: Iterable[Cell]) -> Iterator[Estimate]:
     stopwatch = _Stopwatch()
     for cell in cells:
         runs = [run for c in cell.candidates.values() for run in runs_of(c)]
-        left = [run for run in runs if finished(run) is None]
+        left = unfinished(runs)
         try:
             costs = {run.id: stopwatch.cost(run) for run in runs}
         except (ValueError, OSError, ModuleNotFoundError) as error:
@@ -111,10 +113,11 @@ def _measure(run: Config, dataset: GraphDataset) -> tuple[int, float, float]:
     split = make_split(run, dataset)
     network = draw_blueprint(run, dataset, split).build()
     optimizer = torch.optim.Adam(network.parameters())
-    batch = next(iter(dataset.loader(split.train, batch_size=run.training.batch_size)))
-    network(batch)  # gives lazy parameters their sizes
+    size = run.training.batch_size
+    loader = dataset.loader(split.train, batch_size=size, shuffle=True, seed=0)
     steps, looks = [], []
-    for _ in range(_STEPS):
+    for batch in islice(cycle(loader), _STEPS):
+        network(batch)  # gives lazy parameters their sizes
         started = time.perf_counter()
         optimizer.zero_grad()
         network(batch).square().mean().backward()

@@ -56,6 +56,8 @@ class CellResult:
         s: The one that was chosen on validation, and `tried` ones.
         wanted, done: Runs of the table's own number of seeds, and finished ones.
         note: What a reader must know about the number.
+        epochs, longer: How long the runs were, and by how much longer than planned.
+        folds: Whose they are.
         curves: Mean over the runs, for each epoch: ``train`` and the part watched.
     """
 
@@ -71,6 +73,7 @@ class CellResult:
     tried: Sequence[int] = ()
     note: str = ""
     epochs: int | None = None
+    longer: int = 0
     parameters: int | None = None
     seconds_per_epoch: float | None = None
     peak_memory: int | None = None
@@ -118,10 +121,30 @@ def read_runs(folder: Path) -> RunFolder:
                 unfinished.append(home.name)
                 continue
             machine = read_json(home / "environment.json")
-            runs[experiment(config)].append(Run(config, result, machine))
-        except (ValueError, OSError, KeyError) as error:
+            run = Run(config, result, machine)
+            _check(run)
+            runs[experiment(config)].append(run)
+        except (ValueError, OSError) as error:
             unread[home.name] = str(error)
     return RunFolder(folder, runs, unfinished, unread)
+
+
+def _check(run: Run) -> None:
+    """Refuse a run without all that a table shows of it."""
+    try:
+        _provenance(run)
+        metric = run.result["metric"]
+        measured = {
+            "test": summarize(run.config)["test"][metric]["mean"],
+            "validation": run.result["valid"].get(metric, 0.0),
+        }
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ValueError(
+            f"it was written by another version of fullrank: {error!r}"
+        ) from None
+    for part, value in measured.items():
+        if value is None:
+            raise ValueError(f"{metric} of its {part} part is no number")
 
 
 def experiment(config: Config) -> str:
@@ -153,7 +176,7 @@ def _chosen_by_fair(cell: Cell) -> int | None:
     runs: dict[int | None, list[Run]] = {}
     for s, config in cell.candidates.items():
         singles = runs_of(config.changed(split={"kind": "fair"}))
-        results = [finished(single) for single in singles]
+        results = [finished(single, or_longer=True) for single in singles]
         if None in results:
             return None
         runs[s] = [
@@ -185,10 +208,9 @@ def _table(name: str, scale: str, found: RunFolder) -> TableResult:
     numbers = published(name)
     planned = cells(name, scale)
     chosen: dict[tuple[str, str], tuple[int | None, str]] = {}
-    results = []
     # The fair protocol first: its validation parts choose s for the other one.
-    for cell in sorted(planned, key=lambda cell: cell.protocol != "fair"):
-        results.append(_cell(cell, found, chosen))
+    fair_first = sorted(planned, key=lambda cell: cell.protocol != "fair")
+    results = _with_folds_named([_cell(cell, found, chosen) for cell in fair_first])
     columns = list(dict.fromkeys((cell.column, cell.protocol) for cell in planned))
     rows = list(dict.fromkeys([*(row for row, _ in numbers), *table.rows]))
     return TableResult(
@@ -203,6 +225,19 @@ def _table(name: str, scale: str, found: RunFolder) -> TableResult:
     )
 
 
+def _with_folds_named(results: Sequence[CellResult]) -> list[CellResult]:
+    """Say whose folds a number is from, where a column has both kinds."""
+    kinds = defaultdict(set)
+    for result in results:
+        kinds[result.column].add(result.folds)
+    return [
+        replace(result, note="; ".join(filter(None, [result.note, result.folds])))
+        if len(kinds[result.column] - {""}) > 1
+        else result
+        for result in results
+    ]
+
+
 def _cell(
     cell: Cell,
     found: RunFolder,
@@ -215,13 +250,13 @@ def _cell(
     if by_fair is not None:
         candidates = {by_fair: candidates[by_fair]}
     wanted = sum(len(runs_of(config)) for config in candidates.values())
-    complete, done = {}, 0
+    complete: dict[int | None, dict[int, list[Run]]] = {}
+    done = 0
     for s, config in candidates.items():
         runs = _runs_of_cell(config, cell.column, found)
         done += len(runs)
-        seeds = _complete_seeds(config, runs)
-        if seeds:
-            complete[s] = [run for run in runs if run.config.seeds[0] in seeds]
+        if seeds := _complete_seeds(config, runs):
+            complete[s] = seeds
     common = (cell.row, cell.column, cell.protocol, wanted, done)
     if not complete:
         return CellResult(*common)
@@ -231,33 +266,40 @@ def _cell(
     if len(candidates) > 1:
         missing = [str(s) for s in candidates if s not in complete]
         note = f"s = {', '.join(missing)} not run yet" if missing else ""
-    s = _best(complete)
+    shared = sorted(set.intersection(*map(set, complete.values())))
+    if not shared:
+        return CellResult(*common, note="no seed is run with every s yet")
+    comparable = {
+        s: [run for seed in shared for run in seeds[seed]]
+        for s, seeds in complete.items()
+    }
+    s = _best(comparable)
     chosen[place] = s, note
-    return _measured(common, cell, complete[s], s, note, found.folder)
+    return _measured(common, cell, comparable[s], s, note, found.folder)
 
 
 def _runs_of_cell(config: Config, column: str, found: RunFolder) -> list[Run]:
-    """The runs on the folds of Zhang et al., if there are any, else on our own.
-
-    Where some were trained longer than others, those with the most runs count.
-    """
+    """The runs that are as long as the table's or longer: of one length, and on the
+    folds of Zhang et al. or on our own, whichever has the most of them."""
     options = [config]
     if config.split.kind in FOLDS:
         options.insert(0, config.changed(split={"folder": Path(column)}))
+    alike = defaultdict(list)
     for option in options:
-        lengths = defaultdict(list)
         for run in found.runs.get(experiment(option), ()):
-            lengths[run.config.training.epochs].append(run)
-        if lengths:
-            return max(lengths.values(), key=len)
-    return []
+            epochs = run.config.training.epochs
+            if epochs >= config.training.epochs:
+                alike[option.id, epochs].append(run)
+    return max(alike.values(), key=len, default=[])
 
 
-def _complete_seeds(config: Config, runs: Sequence[Run]) -> list[int]:
-    """The seeds of which every fold is done."""
+def _complete_seeds(config: Config, runs: Sequence[Run]) -> dict[int, list[Run]]:
+    """The runs of the seeds of which every fold is done."""
     folds = len(runs_of(config.changed(seeds=[0])))
-    seeds = [run.config.seeds[0] for run in runs]
-    return sorted(seed for seed in set(seeds) if seeds.count(seed) == folds)
+    seeds = defaultdict(list)
+    for run in runs:
+        seeds[run.config.seeds[0]].append(run)
+    return {seed: seeds[seed] for seed in sorted(seeds) if len(seeds[seed]) == folds}
 
 
 def _best(complete: Mapping[int | None, Sequence[Run]]) -> int | None:
@@ -282,6 +324,11 @@ def _measured(
     folder: Path,
 ) -> CellResult:
     first = runs[0].config
+    planned = cell.candidates[s].training.epochs
+    longer = first.training.epochs - planned
+    if longer:
+        lengths = f"{first.training.epochs} epochs instead of {planned}"
+        note = f"{note}; {lengths}" if note else lengths
     seeds = sorted({run.config.seeds[0] for run in runs})
     whole = first.changed(seeds=seeds, split={"fold": None}, runs=folder)
     summary = summarize(whole)
@@ -302,6 +349,7 @@ def _measured(
         tried=[candidate for candidate in cell.candidates if candidate is not None],
         note=note,
         epochs=first.training.epochs,
+        longer=longer,
         parameters=summary["parameters"],
         seconds_per_epoch=summary["seconds_per_epoch"],
         peak_memory=summary["peak_memory"],
@@ -348,6 +396,7 @@ def _provenance(run: Run) -> dict[str, Any]:
         "fold": result["fold"],
         "best_epoch": result["best_epoch"],
         "commit": machine["commit"],
+        "earlier_commits": machine.get("earlier_commits", []),
         "machine": f"{machine['processor']}, {machine['threads']} of "
         f"{machine['cores']} cores",
         "versions": f"fullrank {machine['fullrank']}, torch {machine['torch']}, "

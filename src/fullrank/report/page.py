@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 if TYPE_CHECKING:
+    import jinja2
     import plotly.graph_objects as go
 
 #: Told apart by people who see colours differently (Okabe and Ito).
@@ -78,7 +79,15 @@ class Figure:
         return Markup(markup)
 
 
-Block = Text | Heading | Table | Figure
+@dataclass(frozen=True)
+class Fragment:
+    """HTML that is ready."""
+
+    html: str
+    kind: ClassVar[str] = "fragment"
+
+
+Block = Text | Heading | Table | Figure | Fragment
 
 
 @dataclass(frozen=True)
@@ -100,21 +109,30 @@ def render_page(
         sections: Its parts, in order.
         provenance: Where the numbers come from, shown at the end.
     """
-    import jinja2
     from markupsafe import Markup
     from plotly.offline import get_plotlyjs
 
-    environment = jinja2.Environment(
+    return (
+        templates()
+        .get_template("page.html")
+        .render(
+            title=title,
+            lead=lead,
+            sections=sections,
+            provenance=provenance,
+            plotly_js=Markup(get_plotlyjs()),
+        )
+    )
+
+
+def templates() -> "jinja2.Environment":
+    """The templates beside this file."""
+    import jinja2
+
+    return jinja2.Environment(
         loader=jinja2.FileSystemLoader(Path(__file__).parent),
         autoescape=True,
         trim_blocks=True,
-    )
-    return environment.get_template("page.html").render(
-        title=title,
-        lead=lead,
-        sections=sections,
-        provenance=provenance,
-        plotly_js=Markup(get_plotlyjs()),
     )
 
 

@@ -5,15 +5,17 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, ClassVar, cast
+from typing import Any
 
 from fullrank.report.page import (
     PALETTE,
     Block,
     Figure,
+    Fragment,
     Section,
     Text,
     render_page,
+    templates,
 )
 
 TITLE = "Reproduction of the paper's tables"
@@ -42,15 +44,6 @@ class Cell:
     tag: str = ""
     note: str = ""
     css: str = ""
-
-
-@dataclass(frozen=True)
-class _Fragment:
-    """HTML of our own in the place of a figure."""
-
-    html: str
-    caption: str = ""
-    kind: ClassVar[str] = "figure"
 
 
 def write_reproduction(folder: Path, record: Mapping[str, Any]) -> Path:
@@ -106,11 +99,13 @@ def markdown_of(record: Mapping[str, Any]) -> str:
 def _lead(record: Mapping[str, Any]) -> str:
     runs = record["runs"]
     missing = sum(len(table["missing"]) for table in record["tables"])
+    shown = {run["run"] for _, cell in _measured(record) for run in cell["runs"]}
     return (
-        f"Made of {runs['finished']:,} finished runs; {len(runs['unfinished']):,} more "
+        f"Made of {len(shown):,} finished runs; {len(runs['unfinished']):,} more "
         f"are begun. Each cell has our mean ± standard deviation (over seeds, on sets "
         f"with folds over folds), the best of ours in bold, and the published number "
-        f"below it. {missing:,} cells of the tables below have no run yet and say so."
+        f"below it, again with the best in bold. {missing:,} cells of the tables below "
+        f"have no run yet and say so."
     )
 
 
@@ -133,7 +128,10 @@ def _claim_rows(record: Mapping[str, Any]) -> Iterator[list[Any]]:
     nothing = {"verdict": "not enough runs", "wins": 0, "pairs": 0, "p": None}
     for claim in record["claims"]:
         verdicts = [claim["scales"].get(scale, nothing) for scale in _scales(record)]
-        yield [claim["says"], *map(_verdict, [claim["published"], *verdicts])]
+        published = _verdict(claim["published"])
+        if not claim["published"]["pairs"]:
+            published = Cell("not published", css="verdict not-enough-runs")
+        yield [claim["says"], published, *map(_verdict, verdicts)]
 
 
 def _verdict(verdict: Mapping[str, Any]) -> Cell:
@@ -196,13 +194,11 @@ def _metric(name: str) -> str:
 
 
 def _columns(table: Mapping[str, Any]) -> list[str]:
-    return [
-        "model",
-        *(
-            column["name"] + (f" · {p}" if (p := column["protocol"]) != "split" else "")
-            for column in table["columns"]
-        ),
-    ]
+    return ["model", *(_name(c["name"], c["protocol"]) for c in table["columns"])]
+
+
+def _name(column: str, protocol: str) -> str:
+    return column if protocol == "split" else f"{column} · {protocol}"
 
 
 def _grid(table: Mapping[str, Any]) -> Iterator[list[Any]]:
@@ -364,7 +360,7 @@ def _panels(table: Mapping[str, Any], rows: Sequence[str]) -> Iterator[Figure]:
 
 def _in_panels(panels: Iterable[Figure]) -> Iterator[Block]:
     html = _macros().panels([panel.html for panel in panels])
-    yield _fragment(html)
+    yield Fragment(html)
 
 
 # Cost and provenance
@@ -383,14 +379,11 @@ _COST_COLUMNS = (
 
 def _cost_rows(record: Mapping[str, Any]) -> Iterator[list[Any]]:
     for table, cell in _measured(record):
-        where = cell["column"] + (
-            "" if cell["protocol"] == "split" else f" · {cell['protocol']}"
-        )
         yield [
             table["name"],
             table["scale"],
             cell["row"],
-            where,
+            _name(*_place(cell)),
             Cell(f"{cell['parameters']:,}", cell["parameters"]),
             Cell(str(cell["epochs"]), cell["epochs"]),
             Cell(f"{cell['seconds_per_epoch']:.3g}", cell["seconds_per_epoch"]),
@@ -410,7 +403,8 @@ def _measured(
 def _costs(record: Mapping[str, Any]) -> Block:
     caption = (
         "Seconds are the median over the epochs of all runs, of training and "
-        "validation; memory is the largest of a process, data and libraries included. "
+        "validation; memory is the most that a process had during a run, data and "
+        "libraries included. "
         "Runs that shared the machine with others are slower."
     )
     return _table_block(_COST_COLUMNS, _cost_rows(record), caption, "costs")
@@ -433,12 +427,12 @@ def _origins(record: Mapping[str, Any]) -> Block:
         [
             f"{table['name']}, {table['scale']}",
             cell["row"],
-            f"{cell['column']} {cell['protocol'] if cell['folds'] else ''}".strip(),
+            _name(*_place(cell)),
             str(run["seed"]),
             "" if run["fold"] is None else str(run["fold"]),
             run["run"],
             str(run["best_epoch"] + 1),
-            _short(run["commit"]),
+            ", before it ".join(map(_short, _commits(run))),
             run["machine"],
             run["versions"],
         ]
@@ -446,6 +440,11 @@ def _origins(record: Mapping[str, Any]) -> Block:
         for run in cell["runs"]
     ]
     return _table_block(columns, rows, "", "runs", left=True)
+
+
+def _commits(run: Mapping[str, Any]) -> list[str | None]:
+    """The commit that a run ended with, and those its first epochs are from."""
+    return [run["commit"], *reversed(run["earlier_commits"])]
 
 
 def _short(commit: str | None) -> str:
@@ -458,7 +457,8 @@ def _origins_in_short(record: Mapping[str, Any]) -> list[str]:
     origins: dict[str, set[str]] = {}
     for _, cell in _measured(record):
         for run in cell["runs"]:
-            origin = f"{run['machine']}; {run['versions']}; commit {run['commit']}"
+            commits = ", before it ".join(map(str, _commits(run)))
+            origin = f"{run['machine']}; {run['versions']}; commit {commits}"
             origins.setdefault(origin, set()).add(run["run"])
     return [f"{len(runs):,} runs: {origin}" for origin, runs in origins.items()]
 
@@ -468,22 +468,11 @@ def _origins_in_short(record: Mapping[str, Any]) -> list[str]:
 
 @cache
 def _macros() -> Any:
-    import jinja2
-
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(Path(__file__).parent),
-        autoescape=True,
-        trim_blocks=True,
-    )
-    return environment.get_template("reproduction.html").module
-
-
-def _fragment(html: str) -> Block:
-    return cast(Block, _Fragment(html))
+    return templates().get_template("reproduction.html").module
 
 
 def _head() -> Block:
-    return _fragment(_macros().head())
+    return Fragment(_macros().head())
 
 
 def _table_block(
@@ -493,7 +482,7 @@ def _table_block(
     label: str,
     left: bool = False,
 ) -> Block:
-    return _fragment(_macros().grid(columns, list(rows), caption, label, left))
+    return Fragment(_macros().grid(columns, list(rows), caption, label, left))
 
 
 def _plain(cells: Iterable[Any]) -> list[str]:
@@ -502,7 +491,8 @@ def _plain(cells: Iterable[Any]) -> list[str]:
 
 def _in_words(cell: Cell) -> str:
     text = f"**{cell.text}**" if cell.best else cell.text
-    published = f"paper {cell.published}" if cell.published else ""
+    published = f"**{cell.published}**" if cell.published_best else cell.published
+    published = f"paper {published}" if published else ""
     tag = f"({cell.tag})" if cell.tag else ""
     note = f"<sub>{cell.note}</sub>" if cell.note else ""
     first = " ".join(filter(None, [text, tag]))

@@ -1,6 +1,7 @@
 """Where a run was done, with what."""
 
 import contextlib
+import ctypes
 import os
 import platform
 import resource
@@ -45,8 +46,18 @@ def origin() -> dict[str, Any]:
     return {name: found[name] for name in recorded}
 
 
+def forget_peak_memory() -> None:
+    """Let `peak_memory` begin anew, where the system can: on Linux and on GPUs."""
+    if torch.cuda.is_available():
+        torch.cuda.reset_peak_memory_stats()
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).malloc_trim(0)  # what earlier runs left in the allocator
+        Path("/proc/self/clear_refs").write_text("5")
+
+
 def peak_memory() -> int:
-    """The most memory this process had so far, in bytes; of a GPU if it has one."""
+    """The most memory this process had since the peak was forgotten, in bytes; of a GPU
+    if it has one."""
     if torch.cuda.is_available():
         return torch.cuda.max_memory_allocated()
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

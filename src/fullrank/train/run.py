@@ -4,6 +4,7 @@ import contextlib
 import logging
 import math
 import os
+import shutil
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,7 +24,11 @@ from fullrank.data.splits import PARTS
 from fullrank.train.blueprint import draw_blueprint
 from fullrank.train.checkpoints import EpochKeeper, SafeFiles, load_checkpoint
 from fullrank.train.config import Config, ConfigError
-from fullrank.train.environment import environment, peak_memory
+from fullrank.train.environment import (
+    environment,
+    forget_peak_memory,
+    peak_memory,
+)
 from fullrank.train.files import read_json, remove_leftovers, replacing, write_json
 from fullrank.train.interrupt import Interrupted, StopBetweenBatches
 from fullrank.train.journal import Journal, read_curve, read_rows
@@ -63,14 +68,15 @@ def run_one(
         return _Run(config, dataset, console, lines).do()
 
 
-def finished(config: Config) -> dict[str, Any] | None:
-    """The result of a run if there is one for as many epochs."""
+def finished(config: Config, or_longer: bool = False) -> dict[str, Any] | None:
+    """The result of a run if there is one for as many epochs, or for more."""
     file = config.folder / "result.json"
     if not file.exists():
         return None
     result = read_json(file)
-    _refuse_fewer(config, result["epochs"])
-    done = result["epochs"] == config.training.epochs or result["stopped_early"]
+    if not or_longer:
+        _refuse_fewer(config, result["epochs"])
+    done = result["epochs"] >= config.training.epochs or result["stopped_early"]
     return result if done else None
 
 
@@ -99,6 +105,7 @@ class _Run:
         elif len(self.split.valid):
             self.metric = f"valid_{main_metric(self.plan)}"
         self.epochs_done = self._epochs_done()
+        forget_peak_memory()
         if leading(self.config):
             self._write_folder()
             self.metrics = Journal(self.folder / "metrics.csv", self.epochs_done)
@@ -181,7 +188,18 @@ class _Run:
             stream.write(self.config.text())
         self.split.save(file)
         self.plan.save(self.folder / "model.json")
-        write_json(self.folder / "environment.json", environment())
+        self._write_environment()
+
+    def _write_environment(self) -> None:
+        """Where the run goes on, with the commits that its first epochs are from."""
+        file, now = self.folder / "environment.json", environment()
+        if self.epochs_done and file.exists():
+            before = read_json(file)
+            earlier = [*before.get("earlier_commits", ()), before["commit"]]
+            now["earlier_commits"] = [
+                commit for commit in dict.fromkeys(earlier) if commit != now["commit"]
+            ]
+        write_json(file, now)
 
     def _checkpoint(self, name: str) -> Path:
         return self.folder / "checkpoints" / f"{name}.ckpt"
@@ -290,7 +308,11 @@ def _locked(config: Config) -> Iterator[None]:
             f"another process is working on the run {config.folder}"
         ) from None
     with lock:
-        yield
+        try:
+            yield
+        finally:
+            if [file.name for file in config.folder.iterdir()] == [".lock"]:
+                shutil.rmtree(config.folder)  # the run was refused before it began
 
 
 @contextlib.contextmanager
