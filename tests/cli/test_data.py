@@ -95,9 +95,14 @@ def test_own_molecules(run, tmp_path):
     status, output, _ = run("describe", "mine.csv", "--target", "y")
     assert status == 0
     assert "rejected: 2 (row 3: the SMILES 'C1CC' cannot be parsed" in output
-    assert "at least one target" in run("describe", "mine.csv")[2]
     rows = (tmp_path / "rejected.csv").read_text().splitlines()
     assert [row.split(",")[0] for row in rows] == ["row", "3", "4"]
+    status, output, _ = run("verify", "mine.csv")
+    assert status == 0
+    assert "root/mine-" in output
+    assert "columns smiles, y with --target" in run("describe", "mine.csv")[2]
+    error = run("describe", "mine.csv", "--limit", "3")[2]
+    assert "mine.csv has no option --limit; --help says" in error
 
 
 @pytest.mark.parametrize(
@@ -106,12 +111,16 @@ def test_own_molecules(run, tmp_path):
         (["prepare", "MUTAGG"], "no data set and no folder 'MUTAGG' (did you mean 'M"),
         (["verify", "MUTAG"], "'MUTAG' is not prepared"),
         (["prepare", "MUTAG", "--mirror", "."], "the mirror . holds none of MUTAG.zip"),
-        (["prepare", "MUTAG", "--limit", "5"], "MUTAG has no option 'limit'"),
-        (["prepare", "absent.csv", "--target", "y"], "absent.csv"),
+        (["prepare", "MUTAG", "--target", "y"], "MUTAG has no option --target"),
+        (["prepare", "MUTAG", "--split-column", "y"], "no option --split-column"),
+        (["prepare", "absent.csv", "--target", "y"], "there is no file 'absent.csv'"),
+        (["verify", "absent.csv"], "'absent.csv' is not prepared"),
+        (["prepare", "folder.csv"], "cannot open 'folder.csv': Is a directory"),
         (["prepare", "ogbg-code"], "withdrawn"),
     ],
 )
-def test_what_the_user_got_wrong_is_one_sentence(run, arguments, message):
+def test_what_the_user_got_wrong_is_one_sentence(run, tmp_path, arguments, message):
+    (tmp_path / "folder.csv").mkdir()
     status, _, error = run(*arguments)
     assert status == 2
     assert error.startswith("error: ")

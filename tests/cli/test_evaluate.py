@@ -41,6 +41,22 @@ def test_repeats_the_result_of_a_run(run, trained):
     assert f"{read_json(folder / 'result.json')['valid']['mae']:.4g}" in output
 
 
+def test_finds_a_table_from_any_folder(run, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    config = small_config(tmp_path, training={"epochs": 1})
+    relative = config.changed(data={"name": "molecules.csv"})
+    assert relative.id == config.id
+    run_experiment(relative)
+    folder = config.folder
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    assert run(folder)[0] == 0
+    (tmp_path / "molecules.csv").unlink()
+    status, _, errors = run(folder)
+    assert status == 2
+    assert f"there is no file '{tmp_path / 'molecules.csv'}'" in errors
+
+
 def test_summarises_several(run, trained):
     _, output, _ = run(trained.folder)
     mae = read_json(trained.folder / "summary.json")["test"]["mae"]

@@ -27,6 +27,8 @@ def test_unknown_models_are_named():
         run("--suite", "csl", "--model", "transformer")
 
 
-def test_suites_from_files_need_a_folder():
-    with pytest.raises(ValueError, match="'brec' is read from files"):
+def test_suites_from_files_need_a_folder(tmp_path):
+    with pytest.raises(ValueError, match="'brec' is read from files: .* --folder"):
         run()
+    with pytest.raises(ValueError, match="'exp': there is no nowhere/EXP.txt; the fo"):
+        run("--suite", "exp", "--folder", "nowhere")

@@ -1,9 +1,10 @@
 import pytest
 from typer.testing import CliRunner
 
-from fullrank.cli.inspect import app
+from fullrank.cli.inspect import _table, app
 from fullrank.train import parse, run_experiment
 from shared_data import shared_data
+from train.samples import small_config
 
 
 @pytest.fixture
@@ -18,8 +19,8 @@ def mutag(tmp_path):
     ]
 
 
-def run(*arguments):
-    return CliRunner(env={"COLUMNS": "200"}).invoke(app, [*map(str, arguments)])
+def run(*arguments, columns=200):
+    return CliRunner(env={"COLUMNS": str(columns)}).invoke(app, [*map(str, arguments)])
 
 
 def test_untrained_layers_on_a_real_data_set(mutag, tmp_path):
@@ -28,8 +29,8 @@ def test_untrained_layers_on_a_real_data_set(mutag, tmp_path):
     sizes = ["--graphs", 8, "--hidden", 4, "--layers", 2]
     result = run(*layers, *sizes, *mutag, "--out", page)
     assert result.exit_code == 0, result.output
-    for model in ("gcn", "expc:2", "pna"):
-        assert result.output.count(f"│ {model} ") == 2
+    words = result.output.split()
+    assert [words.count(model) for model in ("gcn", "expc:2", "pna")] == [2, 2, 2]
     assert "The pictures are in" in result.output
     html = page.read_text(encoding="utf-8")
     assert "untrained, width 4, seed 0), looked at on 8 graphs of MUTAG" in html
@@ -52,8 +53,36 @@ def test_a_trained_model_by_its_run_folder(tmp_path):
     page = tmp_path / "lab.html"
     result = run(config.folder, "--graphs", 8, "--out", page)
     assert result.exit_code == 0, result.output
-    assert result.output.count("│ expc ") == 2
+    assert result.output.split().count("expc") == 2
     assert f"(the run {config.id})" in page.read_text(encoding="utf-8")
+
+
+def test_molecules_of_ones_own_need_no_target(tmp_path):
+    """At the width of a small terminal no word is cut, and no column is empty."""
+    (tmp_path / "mine.csv").write_text("SMI,y\nCCO,1\nCC(C)C,2\nC1CC,3\n")
+    layers = ["--conv", "gcn", "--conv", "expc:2", "--conv", "pna", "--conv", "gatv2"]
+    where = ["--data", tmp_path / "mine.csv", "--smiles", "SMI", "--root", tmp_path]
+    result = run(*layers, *where, "--out", tmp_path / "lab.html", columns=80)
+    assert result.exit_code == 0, result.output
+    assert "…" not in result.output
+    for heading in ("model", "aggregates", "convs.0", "expc:2"):
+        assert heading in result.output.split()
+    assert not (tmp_path / "rejected.csv").exists()
+
+
+def test_columns_that_say_nothing_are_left_out():
+    table = _table(["model", "rank M", "rank J"], [["a", "1", ""], ["b", "", ""]])
+    assert [column.header for column in table.columns] == ["model", "M"]
+    assert [list(column.cells) for column in table.columns] == [["a", "b"], ["1", ""]]
+
+
+def test_of_several_seeds_the_first_is_shown(tmp_path):
+    config = small_config(tmp_path, training={"epochs": 1}, seeds=[3, 4])
+    run_experiment(config)
+    result = run(config.folder, "--graphs", 4, "--out", tmp_path / "lab.html")
+    assert result.exit_code == 0, result.output
+    first = config.changed(seeds=[3]).id
+    assert f"(the run {first})" in (tmp_path / "lab.html").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(

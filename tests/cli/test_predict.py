@@ -5,7 +5,7 @@ import csv
 import pytest
 
 from fullrank.train import run_experiment
-from train.samples import small_config
+from train.samples import small_config, write_molecules
 
 
 @pytest.fixture(scope="module")
@@ -36,19 +36,32 @@ def test_predicts_what_it_can_and_counts_the_rest(run, trained, tmp_path):
     assert "oops" in rows[1]["reason"]
 
 
+def test_reads_the_column_of_the_training(run, tmp_path):
+    text = write_molecules(tmp_path / "molecules.csv").read_text()
+    (tmp_path / "molecules.csv").write_text(text.replace("smiles", "SMI", 1))
+    config = small_config(tmp_path, data={"smiles": "SMI"}, training={"epochs": 1})
+    run_experiment(config)
+    (tmp_path / "in.csv").write_text("SMI,other\nCCO,CC\n")
+    assert run(config.folder, "in.csv", "-o", "out.csv")[0] == 0
+    run(config.folder, "in.csv", "-o", "other.csv", "--smiles", "other")
+    written = [(tmp_path / name).read_text() for name in ("out.csv", "other.csv")]
+    assert written[0] != written[1]
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
         (["RUN", "gone.csv", "-o", "out.csv"], "gone.csv"),
+        (["RUN", "latin.csv", "-o", "out.csv"], "latin.csv is not UTF-8"),
         (["in.csv", "-o", "out.csv"], "run folder and an input"),
         ([".", "in.csv", "-o", "out.csv"], "no run folder"),
         (["RUN", "in.csv", "-o", "in.csv"], "is the input"),
         (["RUN", "in.csv", "-o", "out.csv", "--smiles", "x"], "no column 'x'"),
-        (["RUN", "in.csv", "-o", "gone/out.csv"], "gone"),
     ],
 )
 def test_bad_input_is_one_sentence(run, trained, tmp_path, arguments, words):
     (tmp_path / "in.csv").write_text("smiles\nC\n")
+    (tmp_path / "latin.csv").write_bytes(b"smiles,name\nC,\xe9\n")
     given = [str(trained) if word == "RUN" else word for word in arguments]
     status, errors = run(*given)
     assert status == 2

@@ -49,6 +49,7 @@ def test_print_config_shows_everything_and_trains_nothing(run, config):
     assert status == 0
     assert values["model"]["s"] == 7
     assert values["optimizer"]["weight_decay"] == 0.0
+    assert values["optimizer"]["clip"] is None
     assert not config.runs.exists()
 
 
@@ -66,7 +67,10 @@ def test_ready_configurations(run):
         (["config.yaml", "-s", "model.hiden=3"], "'model.hiden' (it was given 3)"),
         (["config.yaml", "-s", "model.hidden=x"], "model.hidden = 'x'"),
         (["config.yaml", "-s", "data.targets=[lgp]"], "lgp"),
-        (["config.yaml", "-s", "data.name=gone.csv"], "gone.csv"),
+        (["config.yaml", "-s", "data.name=gone.csv"], "there is no file '/"),
+        (["config.yaml", "-s", "data.limit=3"], "data.limit is no option of"),
+        (["config.yaml", "-s", "data.targets=null"], "with --target or data.targets"),
+        (["config.yaml", "-s", "runs=/proc/gone"], "runs = '/proc/gone': cannot make"),
         (["config.yaml", "-s", "split.kind=given"], "'given'"),
         (["config.yaml", "-s", "data.name=MUTG"], "MUTAG"),
     ],

@@ -1,6 +1,7 @@
 import pytest
 
 from fullrank.data import QM9, DataError, known_names, load
+from fullrank.data.catalog import UnknownOption
 
 
 def test_names_of_the_issue_are_known():
@@ -22,3 +23,20 @@ def test_options_reach_the_set(tmp_path):
     dataset = load("qm9", root=tmp_path, limit=3, distance=False)
     assert isinstance(dataset, QM9)
     assert dataset[0].edge_attr.shape[1] == 4
+
+
+def test_an_option_that_the_set_does_not_have_is_named(tmp_path):
+    with pytest.raises(UnknownOption, match="MUTAG has no option 'limit'; it has root"):
+        load("MUTAG", limit=3)
+
+
+def test_own_files_are_known_by_what_they_hold(tmp_path):
+    table = tmp_path / "upper.CSV"
+    table.write_text("smiles,y\nC,1\n")
+    assert len(load(table, targets=["y"], root=tmp_path / "root")) == 1
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    with pytest.raises(DataError, match="neither NAME_A.txt, as the TU layout does, n"):
+        load(folder)
+    (folder / "a.py").write_text("def get_it(x): return x\n")
+    assert load(folder, root=tmp_path / "root").task == "tokens"

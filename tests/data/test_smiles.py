@@ -88,7 +88,7 @@ def test_regression_with_missing_targets(tmp_path):
     assert [target.name for target in dataset.targets] == ["a", "b"]
     assert list(dataset.texts("smiles")) == ["CCO", "CC", "C"]
     assert dataset.notes["rejected"] == []
-    assert not (tmp_path / "rejected.csv").exists()
+    assert not list(tmp_path.glob("*rejected.csv"))
 
 
 def test_bad_rows_are_reported_and_do_not_stop_the_rest(tmp_path, caplog):
@@ -119,6 +119,31 @@ def test_bad_rows_are_reported_and_do_not_stop_the_rest(tmp_path, caplog):
     assert "6 rows" in caplog.text
 
 
+def test_bad_rows_are_written_only_when_the_set_is_prepared(tmp_path, caplog):
+    file = table(tmp_path, "smiles,y\nCCO,1\nC1CC,2\nCC,much\n")
+    beside = tmp_path / "rejected.csv"
+    beside.write_text("mine")
+    read_smiles_csv(file, ["y"], root=tmp_path / "root")
+    ours = tmp_path / "molecules.rejected.csv"
+    assert len(ours.read_text().splitlines()) == 3
+    ours.unlink()
+    caplog.clear()
+    for targets in (["y"], None):  # from the cache; to look at the molecules alone
+        read_smiles_csv(file, targets, root=tmp_path / "root")
+    assert (beside.read_text(), ours.exists(), caplog.text) == ("mine", False, "")
+    asked = tmp_path / "asked.csv"
+    read_smiles_csv(file, ["y"], root=tmp_path / "root", rejected=asked)
+    assert len(asked.read_text().splitlines()) == 3
+
+
+def test_molecules_alone(tmp_path):
+    file = table(tmp_path, "smiles,y\nCCO,\nCC,much\n")
+    dataset = read_smiles_csv(file, None, root=tmp_path)
+    assert (len(dataset), dataset.targets) == (2, ())
+    with pytest.raises(DataError, match="multiclass needs one target, got 0"):
+        read_smiles_csv(file, None, task="multiclass", root=tmp_path)
+
+
 def test_a_file_without_a_usable_row_is_an_error(tmp_path):
     with pytest.raises(DataError, match=r"has no usable row: .*'C1' cannot be parsed"):
         read_smiles_csv(table(tmp_path, "smiles,y\nC1,1\n"), ["y"], root=tmp_path)
@@ -140,7 +165,8 @@ def test_binary_and_multiclass(tmp_path):
 
 def test_column_given_split_and_leakage(tmp_path, caplog):
     text = "smiles,y,set\nCCO,1,train\nOCC,2,test\nCC,3,valid\nC,4,Train\nN,5,other\n"
-    dataset = read_smiles_csv(table(tmp_path, text), ["y"], split="set", root=tmp_path)
+    file = table(tmp_path, text)
+    dataset = read_smiles_csv(file, ["y"], split_column="set", root=tmp_path)
     split = dataset.split()
     assert [split.train.tolist(), split.valid.tolist(), split.test.tolist()] == [
         [0, 3],
@@ -177,10 +203,10 @@ def test_wrong_arguments(tmp_path):
     with pytest.raises(DataError, match=r"no column 'logS' \(did you mean 'logP'"):
         read_smiles_csv(file, ["logS"], smiles="SMILES", root=tmp_path)
     with pytest.raises(
-        DataError, match="at least one target of the columns SMILES, logP, got 0"
+        DataError, match="a target, got 0: choose from the columns SMILES, logP with"
     ):
         read_smiles_csv(file, [], smiles="SMILES", root=tmp_path)
-    with pytest.raises(FileNotFoundError):
+    with pytest.raises(DataError, match=r"no file '.*absent\.csv'"):
         read_smiles_csv(tmp_path / "absent.csv", ["y"])
 
 

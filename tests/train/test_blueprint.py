@@ -50,7 +50,7 @@ def test_target_without_training_labels_is_named():
 
 def test_degree_histogram_is_that_of_the_training_graphs():
     dataset = graphs(list(range(12)))
-    found = degree_histogram(dataset, np.arange(3, 9))
+    found = degree_histogram(dataset.loader(np.arange(3, 9), batch_size=4))
     degrees = torch.cat(
         [degree(dataset[i].edge_index[1], dataset[i].num_nodes) for i in range(3, 9)]
     )

@@ -1,12 +1,13 @@
 import csv
 from pathlib import Path
+from typing import get_args
 
 import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fullrank.train import ConfigError, load_config, parse, ready_configs
+from fullrank.train import Config, ConfigError, load_config, parse, ready_configs
 from shared_data import shared_data
 
 BASE = {"data": {"name": "qm9", "targets": ["gap"]}}
@@ -25,6 +26,18 @@ def changed(**sections):
         ({"model": {"conv": "exp"}}, ["model.conv = 'exp'", "did you mean 'expc'"]),
         ({"model": {"conv": "gcn", "s": 4}}, ["s is for expc", "gcn"]),
         ({"model": {"conv": "gcn", "re_sum": True}}, ["re_sum is for expc"]),
+        (
+            {"model": {"s": 4, "conv_args": {"num_aggregators": 8}}},
+            ["s is 4 and conv_args.num_aggregators is 8"],
+        ),
+        (
+            {"model": {"re_sum": True, "conv_args": {"re_sum": False}}},
+            ["re_sum is True and conv_args.re_sum is False"],
+        ),
+        (
+            {"model": {"conv": "pna", "conv_args": {"deg": [1, 2]}}},
+            ["conv_args.deg is [1, 2]", "counted in the training graphs"],
+        ),
         ({"model": {"conv": "expc-structural"}}, ["expc-structural", "data.structure"]),
         ({"data": {"name": "qm9", "structure": {"hop": 2}}}, ["did you mean 'hops'"]),
         (
@@ -96,6 +109,31 @@ def test_text_is_the_same_configuration(tmp_path):
     assert load_config(file) == config
 
 
+def test_text_may_hold_every_key(tmp_path):
+    config = changed()
+    values = yaml.safe_load(config.text(every_key=True))
+    assert values["data"]["smiles"] is None
+    assert "smiles" not in yaml.safe_load(config.text())["data"]
+    assert parse(values) == config
+
+
+def keys_of(model, start=""):
+    """All keys of a section, those of its own sections among them."""
+    for name, field in model.model_fields.items():
+        yield f"{start}{name}"
+        for kind in (field.annotation, *get_args(field.annotation)):
+            if hasattr(kind, "model_fields"):
+                yield from keys_of(kind, f"{start}{name}.")
+
+
+def test_every_key_is_documented():
+    page = Path(__file__).parents[2] / "docs" / "train.md"
+    rows = page.read_text("utf-8").partition("## All keys")[2].splitlines()
+    listed = [row.split("`")[1] for row in rows if row.startswith("| `")]
+    sections = {key.partition(".")[0] for key in listed if "." in key}
+    assert sorted([*listed, *sections]) == sorted(keys_of(Config))
+
+
 @pytest.mark.parametrize(
     "sections",
     [
@@ -142,6 +180,16 @@ def test_id_of_a_table_follows_its_content_not_its_place(tmp_path):
     assert configs[0].id == configs[1].id
     files[1].write_text("smiles,y\nC,2\n")
     assert configs[0].id != configs[1].id
+
+
+def test_own_data_is_found_from_any_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "graphs").mkdir()
+    (tmp_path / "MUTAG").mkdir()
+    names = ["t.csv", "graphs", "./MUTAG", "MUTAG", "qm9"]
+    found = [parse({"data": {"name": name}}).data.name for name in names]
+    own = [str(tmp_path / name) for name in ("t.csv", "graphs", "MUTAG")]
+    assert found == [*own, "MUTAG", "qm9"]
 
 
 def test_ready_configurations_have_the_papers_hyperparameters():

@@ -3,7 +3,7 @@ import pytest
 import torch
 from sklearn import metrics as sklearn
 
-from fullrank.train.measures import main_metric, measure, subtoken_scores
+from fullrank.train.measures import Epoch, main_metric, measure, subtoken_scores
 from train.plans import plan
 
 
@@ -14,6 +14,14 @@ class NoEvaluator:
 def measured(the_plan, predictions, labels):
     graphs = torch.arange(len(labels))
     return measure(the_plan, predictions, labels, graphs, NoEvaluator())
+
+
+def test_an_epoch_of_one_graph_keeps_its_shape():
+    epoch, one = Epoch(), torch.ones(1)
+    epoch.update(torch.tensor(3.0), torch.tensor(2.0), one[:, None], one[:, None], one)
+    found = epoch.compute()
+    assert (found.loss, found.graphs.shape) == (1.5, (1,))
+    assert found.predictions.shape == found.labels.shape == (1, 1)
 
 
 def test_regression_against_the_formulas():

@@ -12,15 +12,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from torch_geometric.utils import degree
 
 from fullrank.bench.structure import structural_levels
 from fullrank.data import AddStructuralColors
 from fullrank.lab import PairSuite, separates
 from fullrank.nn import GraphNet
+from fullrank.train.blueprint import degree_histogram
 from fullrank.train.environment import origin
 
-SUITES = ("brec", "exp", "sr25", "csl", "graph8c")
 LAYERS, WIDTH = 5, 16
 RELABELINGS = {"brec": 32}  # as its protocol asks
 FEWER_RELABELINGS = 4
@@ -44,7 +43,7 @@ class Contestant:
         """An untrained network for the graphs of a suite."""
         arguments = dict(self.conv_args)
         if self.conv == "pna":
-            arguments["deg"] = _degree_histogram(suite)
+            arguments["deg"] = degree_histogram(suite.graphs)
         torch.manual_seed(seed)
         return GraphNet(
             suite.num_features,
@@ -181,11 +180,3 @@ def _first_graphs(suite: PairSuite) -> PairSuite:
     graphs = [suite.graphs[index] for index in first]
     itself = torch.arange(len(graphs)).repeat(2, 1).T
     return PairSuite(suite.name, graphs, itself, ("copies",) * len(graphs))
-
-
-def _degree_histogram(suite: PairSuite) -> torch.Tensor:
-    degrees = [
-        degree(graph.edge_index[1], graph.num_nodes, torch.long)
-        for graph in suite.graphs
-    ]
-    return torch.cat(degrees).bincount()

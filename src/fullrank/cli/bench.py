@@ -4,20 +4,13 @@ from pathlib import Path
 
 import typer
 
+from fullrank.cli.options import writable
+
 app = typer.Typer(no_args_is_help=True, add_completion=False)
 
-
 Quick = typer.Option(False, "--quick", help="A rough answer, sooner.")
-
-
-def _writable(file: Path | None) -> Path | None:
-    if file is not None and not file.parent.is_dir():
-        raise ValueError(f"cannot write {file}: there is no folder {file.parent}")
-    return file
-
-
 Json = typer.Option(
-    None, "--json", callback=_writable, help="Write the rows to this file as well."
+    None, "--json", callback=writable, help="Write the rows to this file as well."
 )
 
 

@@ -48,14 +48,17 @@ def _open(
     folder: Path | None = typer.Option(None, help="OGB: where the unpacked set is."),
     limit: int | None = typer.Option(None, help="QM9: only so many molecules."),
     edges: str | None = typer.Option(None, help="QM9: bonds or complete."),
-    target: list[str] | None = typer.Option(None, help="CSV: a column to predict."),
+    targets: list[str] | None = typer.Option(
+        None, "--target", "--targets", help="CSV: a column to predict."
+    ),
     smiles: str | None = typer.Option(None, help="CSV: the column of SMILES."),
     task: str | None = typer.Option(None, help="CSV: regression, binary, multiclass."),
     split_column: str | None = typer.Option(None, help="CSV: train, valid or test."),
     fragments: str | None = typer.Option(None, help="CSV: keep or largest."),
     rejected: Path | None = typer.Option(None, help="CSV: where bad rows go."),
 ) -> Any:
-    from fullrank.data import load
+    from fullrank.data import DataError, load
+    from fullrank.data.catalog import UnknownOption
 
     options = {
         "root": root,
@@ -63,14 +66,20 @@ def _open(
         "folder": folder,
         "limit": limit,
         "edges": edges,
-        "targets": target,
+        "targets": targets,
         "smiles": smiles,
         "task": task,
-        "split": split_column,
+        "split_column": split_column,
         "fragments": fragments,
         "rejected": rejected,
     }
-    return load(name, **{k: v for k, v in options.items() if v is not None})
+    try:
+        return load(name, **{k: v for k, v in options.items() if v is not None})
+    except UnknownOption as error:
+        flag = error.option.replace("_", "-")
+        raise DataError(
+            f"{name} has no option --{flag}; --help says what each option is for"
+        ) from None
 
 
 def _of_a_dataset(show: Callable[[Any], None]) -> None:
@@ -135,16 +144,26 @@ def verify(name: str = _NAME, root: Path | None = _ROOT) -> None:
     from fullrank.data.errors import nearest
     from fullrank.data.packed_file import HEADER
     from fullrank.data.packed_file import verify as verify_folder
+    from fullrank.data.tables import is_table
 
     home = data_root(root)
-    folder = Path(name) if (Path(name) / HEADER).exists() else home / name
-    if not folder.is_dir():
+    here = prepared_sets(home)
+    stem = Path(name).stem if is_table(name) else None  # of all choices of columns
+    folders = [
+        folder
+        for known, folder in here.items()
+        if name == known or stem == known.rpartition("-")[0]
+    ]
+    if (Path(name) / HEADER).exists():
+        folders = [Path(name)]
+    if not folders:
         raise DataError(
-            f"{name!r} is not prepared in {home}{nearest(name, prepared_sets(home))}; "
+            f"{name!r} is not prepared in {home}{nearest(name, here)}; "
             f"`fullrank data prepare {name}` does it"
         )
-    size = verify_folder(folder)
-    console.print(f"{folder}: {size / 1e6:,.1f} MB as written", highlight=False)
+    for folder in folders:
+        size = verify_folder(folder)
+        console.print(f"{folder}: {size / 1e6:,.1f} MB as written", highlight=False)
 
 
 def _size(folder: Path | None) -> str:

@@ -11,7 +11,9 @@ app = typer.Typer(add_completion=False)
 @app.command()
 def expressiveness(
     folder: Path | None = typer.Option(
-        None, "--folder", help="Holds brec/*.g6, EXP.txt, sr251256.g6, graph8c.g6."
+        None,
+        "--folder",
+        help="Holds brec/*.g6, EXP.txt, sr251256.g6 and graph8c.g6; csl needs none.",
     ),
     suite: list[str] = typer.Option(
         ["brec", "exp", "sr25", "csl", "graph8c"], "--suite", help="May be repeated."

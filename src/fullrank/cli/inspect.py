@@ -7,15 +7,33 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from fullrank.data import GraphDataset
     from fullrank.nn import GraphNet
+
+HEADINGS = {
+    "rank M": "M",
+    "rank H": "H",
+    "rank R": "R",
+    "rank J": "J",
+    "rank J (moving)": "J moving",
+    "outputs collide": "outputs",
+    "aggregates collide": "aggregates",
+}
+LEGEND = (
+    "M, H, R, J: mean ranks of coefficients, features, aggregates, Jacobian.\n"
+    "outputs, aggregates: whether two neighbourhoods collide, and by which gap."
+)
 
 app = typer.Typer(add_completion=False)
 
 
 @app.command()
 def inspect(
-    run: Path = typer.Argument(None, help="The run folder of a trained model."),
+    run: Path = typer.Argument(
+        None, help="The run folder of a trained model; of several seeds the first."
+    ),
     conv: list[str] = typer.Option(
         [],
         "--conv",
@@ -31,13 +49,23 @@ def inspect(
     root: Path = typer.Option(None, "--root", help="Where prepared data sets are."),
     mirror: str = typer.Option(None, "--mirror", help="TU: where to fetch from."),
     folder: Path = typer.Option(None, "--folder", help="OGB: where raw files are."),
+    smiles: str = typer.Option(None, "--smiles", help="CSV: the column of SMILES."),
 ) -> None:
     """Show which neighbourhoods layers confuse, and how much rank they keep."""
     if (run is None) == (not conv):
         raise ValueError("inspect needs a run folder, or --conv with --data; not both")
-    given = {"name": data, "root": root, "mirror": mirror, "folder": folder}
+    given = {
+        "name": data,
+        "root": root,
+        "mirror": mirror,
+        "folder": folder,
+        "smiles": smiles,
+    }
     options = {key: value for key, value in given.items() if value is not None}
     if run is not None:
+        from fullrank.train.saved import run_folders
+
+        run = run_folders(run)[0]
         models, dataset = _trained(run, options)
         source = f"the run {run.name}"
     else:
@@ -58,7 +86,6 @@ def _report(
 ) -> None:
     """Examine the models, print the table and write the page."""
     from rich.console import Console
-    from rich.table import Table
 
     from fullrank.lab import examine
     from fullrank.report.lab_page import glance, lab_page
@@ -66,12 +93,9 @@ def _report(
 
     batch = next(iter(dataset.loader(batch_size=graphs)))
     findings = {name: examine(model, batch, seed) for name, model in models.items()}
-    columns, rows = glance(findings)
-    table = Table(*columns)
-    for row in rows:
-        table.add_row(*row)
     console = Console(highlight=False)
-    console.print(table)
+    console.print(_table(*glance(findings)))
+    console.print(LEGEND)
     lead = (
         f"{', '.join(models)} ({source}), looked at on {batch.num_graphs} graphs of "
         f"{dataset.name} with {batch.num_nodes:,} nodes and {batch.num_edges:,} edges."
@@ -85,6 +109,19 @@ def _report(
     out.parent.mkdir(parents=True, exist_ok=True)
     out.write_text(lab_page(title, lead, findings, provenance), encoding="utf-8")
     console.print(f"The pictures are in {out}")
+
+
+def _table(columns: list[str], rows: list[list[str]]) -> "Table":
+    """What was found, narrow enough for a terminal: columns that say something."""
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, collapse_padding=True)
+    told = [(c, cells) for c, *cells in zip(columns, *rows, strict=True) if any(cells)]
+    for column, _ in told:
+        table.add_column(HEADINGS.get(column, column), overflow="fold")
+    for row in zip(*(cells for _, cells in told), strict=True):
+        table.add_row(*(cell.replace(", gap", "") for cell in row))
+    return table
 
 
 def _trained(
@@ -119,7 +156,7 @@ def _untrained(
         conv: parse({"data": options, "model": {**_layer(conv), **sizes}})
         for conv in convs
     }
-    dataset = load_dataset(next(iter(configs.values())).data)
+    dataset = load_dataset(next(iter(configs.values())).data, labelled=False)
     nothing = np.empty(0, dtype=np.int64)
     everything = Split(np.arange(len(dataset)), nothing, nothing, {"kind": "all"})
     models = {}

@@ -41,7 +41,7 @@ class _Verbs(typer.core.TyperGroup):
         module = importlib.import_module(f"fullrank.cli.{cmd_name}")
         command = typer.main.get_command(module.app)
         command.name = cmd_name
-        command.help = VERBS[cmd_name]
+        command.help = command.help or VERBS[cmd_name]
         return command
 
     def format_commands(self, ctx, formatter) -> None:
@@ -73,6 +73,12 @@ def fullrank(
     """Graph neural networks whose aggregators keep the rank of what they aggregate."""
 
 
+def _sentence(error: Exception) -> str:
+    if isinstance(error, OSError) and error.filename is not None:
+        return f"cannot open {str(error.filename)!r}: {error.strerror}"
+    return str(error)
+
+
 def main(args: Sequence[str] | None = None) -> None:
     """Run the program; what the user got wrong ends in one sentence and status 2."""
     keep_memory()
@@ -80,7 +86,7 @@ def main(args: Sequence[str] | None = None) -> None:
         app(args=args)
     except (ValueError, OSError, ModuleNotFoundError) as error:
         Console(stderr=True).print(
-            f"error: {error}",
+            f"error: {_sentence(error)}",
             style="bold red",
             markup=False,
             highlight=False,

@@ -5,6 +5,8 @@ from pathlib import Path
 import typer
 from rich.console import Console
 
+from fullrank.cli.options import QUIET, writable
+
 app = typer.Typer(add_completion=False)
 
 
@@ -16,9 +18,13 @@ def predict(
         help="Run folders (several are an ensemble), then a CSV or TSV file with "
         "SMILES, an SDF file, or a folder of graphs.",
     ),
-    output: Path = typer.Option(..., "--output", "-o", help="The CSV file to write."),
-    smiles: str = typer.Option("smiles", help="The column of the SMILES."),
-    quiet: bool = typer.Option(False, "--quiet", "-q", help="Errors only."),
+    output: Path = typer.Option(
+        ..., "--output", "-o", callback=writable, help="The CSV file to write."
+    ),
+    smiles: str | None = typer.Option(
+        None, help="The column of the SMILES; by default named as in training."
+    ),
+    quiet: bool = QUIET,
 ) -> None:
     """Predict in original units, row by row, with a reason where it cannot be done."""
     from fullrank.train.predict import Reader, load, predict_file
@@ -28,7 +34,7 @@ def predict(
         raise typer.BadParameter("give a run folder and an input")
     predictor = load(runs)
     console = Console(stderr=True, quiet=quiet, highlight=False)
-    is_table = source.is_file() and source.suffix != ".sdf"
+    is_table = source.is_file() and source.suffix.lower() != ".sdf"
     if is_table and Reader(predictor.config).makes_conformers:
         console.print(
             "warning: the model was trained with the distances in QM9's geometries; "

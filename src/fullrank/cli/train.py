@@ -8,6 +8,8 @@ from typing import Any
 import typer
 from rich.console import Console
 
+from fullrank.cli.options import QUIET
+
 app = typer.Typer(add_completion=False)
 
 
@@ -28,7 +30,7 @@ def train(
     devices: int = typer.Option(None, help="Processes on this machine."),
     nodes: int = typer.Option(None, help="Machines."),
     runs: Path = typer.Option(None, help="The folder of run folders."),
-    quiet: bool = typer.Option(False, "--quiet", "-q", help="Errors only."),
+    quiet: bool = QUIET,
     verbose: bool = typer.Option(False, "--verbose", "-v", help="A line an epoch."),
 ) -> None:
     """Train by a configuration; started again, it goes on or says what it found."""
@@ -44,7 +46,7 @@ def train(
     changes += [f"{key}={value}" for key, value in given.items() if value is not None]
     resolved = load_config(config, changes)
     if print_config:
-        print(resolved.text(), end="")
+        print(resolved.text(every_key=True), end="")
         return
     console = None if quiet else Console(stderr=True)
     with stopping_politely():

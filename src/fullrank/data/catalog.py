@@ -3,7 +3,7 @@
 import importlib.util
 import inspect
 import sysconfig
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +13,17 @@ from fullrank.data.errors import DataError, nearest
 from fullrank.data.python_code import python_code
 from fullrank.data.qm9 import QM9
 from fullrank.data.smiles import read_smiles_csv
+from fullrank.data.tables import is_table
 
 STANDARD_LIBRARY = "python-stdlib"
+
+
+class UnknownOption(DataError):
+    """An option that a data set does not have."""
+
+    def __init__(self, name: str | Path, option: str, known: Iterable[str]) -> None:
+        super().__init__(f"{name} has no option {option!r}; it has {', '.join(known)}")
+        self.option = option
 
 
 def known_names() -> dict[str, str]:
@@ -42,9 +51,7 @@ def load(name: str | Path, **options: Any) -> GraphDataset:
     known = list(inspect.signature(source).parameters)[len(arguments) :]
     for option in options:
         if option not in known:
-            raise DataError(
-                f"{name} has no option {option!r}; it has {', '.join(known)}"
-            )
+            raise UnknownOption(name, option, known)
     return source(*arguments, **options)
 
 
@@ -59,11 +66,17 @@ def _source(name: str) -> tuple[Callable[..., GraphDataset], tuple[str, ...]]:
     if name == STANDARD_LIBRARY:
         return python_code, (sysconfig.get_paths()["stdlib"],)
     path = Path(name)
-    if path.suffix in (".csv", ".tsv"):
+    if is_table(path):
         return read_smiles_csv, (name,)
+    if any(path.glob("*_A.txt")):
+        return tu.read_tu_folder, (name,)
+    if any(path.rglob("*.py")):
+        return python_code, (name,)
     if path.is_dir():
-        in_tu_layout = any(path.glob("*_A.txt"))
-        return (tu.read_tu_folder if in_tu_layout else python_code), (name,)
+        raise DataError(
+            f"the folder {name!r} holds neither NAME_A.txt, as the TU layout does, nor "
+            f"Python sources"
+        )
     raise DataError(
         f"there is no data set and no folder {name!r}{nearest(name, known_names())}; "
         f"`fullrank data list` shows all sets"

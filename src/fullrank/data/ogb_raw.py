@@ -16,6 +16,7 @@ from fullrank.data import tokens
 from fullrank.data.dataset import Description, Features, Target, Task
 from fullrank.data.errors import DataError
 from fullrank.data.files import NumberStream, read_numbers, reading
+from fullrank.data.packages import need
 from fullrank.data.packed import (
     Field,
     PackedGraphs,
@@ -49,6 +50,7 @@ _BONDS = ("bond type", "stereo", "conjugated")
 
 def molecule_features() -> tuple[Features, Features]:
     """OGB's nine atom and three bond features."""
+    need("ogb")
     from ogb.utils.features import get_atom_feature_dims, get_bond_feature_dims
 
     return (

@@ -22,6 +22,7 @@ import numpy as np
 from fullrank.data.cache import data_root, prepared, shown
 from fullrank.data.dataset import Description, Features, GraphDataset, Target, described
 from fullrank.data.errors import DataError
+from fullrank.data.packages import need
 from fullrank.data.packed import Field, Graph, PackedGraphs, Part, text_arrays
 from fullrank.data.packed_file import write
 
@@ -197,6 +198,7 @@ def _atom_features(
 
 
 def _prepare(folder: Path, limit: int | None, edges: Edges, progress: bool) -> None:
+    need("rdkit")
     notes = _no_notes()
     table = _table(limit)
     write(folder, _parts(table, edges, progress, notes), _description(notes))

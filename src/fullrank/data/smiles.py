@@ -24,10 +24,12 @@ from fullrank.data.dataset import (
     Task,
     described,
 )
-from fullrank.data.errors import DataError, nearest
+from fullrank.data.errors import DataError
 from fullrank.data.ogb_raw import molecule_features
+from fullrank.data.packages import need
 from fullrank.data.packed import Field, Graph, PackedGraphs, Part, text_arrays
 from fullrank.data.packed_file import write
+from fullrank.data.tables import ENCODING, check_columns, delimiter_of, reading_table
 
 if TYPE_CHECKING:
     from rdkit import Chem
@@ -50,6 +52,7 @@ def molecule(smiles: str, fragments: Fragments = "keep") -> "Chem.Mol":
     Args:
         fragments: ``"largest"`` strips salts and solvents.
     """
+    need("rdkit")
     from rdkit import Chem, rdBase
 
     if fragments not in ("keep", "largest"):
@@ -69,6 +72,7 @@ def molecule(smiles: str, fragments: Fragments = "keep") -> "Chem.Mol":
 
 def graph_from_molecule(mol: "Chem.Mol") -> Graph:
     """Atoms and bonds with OGB's features, to be packed with `MOLECULE_FIELDS`."""
+    need("ogb")
     from ogb.utils.features import atom_to_feature_vector, bond_to_feature_vector
 
     atoms = [atom_to_feature_vector(atom) for atom in mol.GetAtoms()]
@@ -95,6 +99,7 @@ def graph_from_smiles(smiles: str, fragments: Fragments = "keep") -> Graph:
 
 def scaffold(smiles: str) -> str:
     """The Bemis-Murcko scaffold, without stereo; empty for a molecule without rings."""
+    need("rdkit")
     from rdkit.Chem.Scaffolds.MurckoScaffold import MurckoScaffoldSmiles
 
     return MurckoScaffoldSmiles(mol=molecule(smiles), includeChirality=False)
@@ -102,10 +107,10 @@ def scaffold(smiles: str) -> str:
 
 def read_smiles_csv(
     file: str | Path,
-    targets: Sequence[str] = (),
+    targets: Sequence[str] | None = (),
     smiles: str = "smiles",
     task: Task = "regression",
-    split: str | None = None,
+    split_column: str | None = None,
     fragments: Fragments = "keep",
     root: str | Path | None = None,
     rejected: str | Path | None = None,
@@ -113,30 +118,34 @@ def read_smiles_csv(
 ) -> GraphDataset:
     """Read molecules from a CSV file.
 
-    Rows that cannot be used never stop the others: they are logged, kept in
-    ``notes["rejected"]`` and written to a file. The rows of a table are counted as in
-    an editor, the header being row 1.
+    Rows that cannot be used never stop the others: they are kept in
+    ``notes["rejected"]``, and logged and written to a file when the set is prepared.
+    The rows of a table are counted as in an editor, the header being row 1.
 
     Args:
         file: With a header; tab-separated if its name ends in ``.tsv``.
-        targets: The columns to predict; empty, ``NA`` and ``nan`` are missing.
+        targets: The columns to predict; empty, ``NA`` and ``nan`` are missing. None
+            for the molecules alone, which cannot be trained on.
         smiles: The column of SMILES.
         task: ``"regression"``, ``"binary"`` for 0 and 1, or ``"multiclass"`` for one
             column of class names.
-        split: A column that says ``train``, ``valid`` or ``test``.
+        split_column: It says ``train``, ``valid`` or ``test``.
         fragments: ``"keep"`` salts and solvents, or keep the ``"largest"`` fragment.
         root: Folder of prepared sets; the user's cache by default.
         rejected: Where to write the rejected rows, if there are any: by default
-            ``rejected.csv`` beside the file.
+            ``rejected.csv`` beside the file, or ``NAME.rejected.csv`` if there is
+            such a file already.
     """
     file = Path(file)
-    table = _Table(file, tuple(targets), smiles, task, split, fragments)
-    key = repr([table.targets, smiles, task, split, fragments]).encode()
+    table = _Table(file, targets, smiles, task, split_column, fragments)
+    key = repr([table.targets, smiles, task, split_column, fragments]).encode()
     digest = hashlib.sha256(table.content + key).hexdigest()[:12]
     folder = data_root(root) / f"{file.stem}-{digest}"
     graphs = prepared(folder, lambda target: table.write_to(target, progress))
     dataset = GraphDataset(graphs=graphs, **described(graphs.info))
-    _report(dataset, Path(rejected or file.with_name("rejected.csv")))
+    # A table has them only if it was prepared now.
+    if rejected or (table.rejected and targets is not None):
+        _report(dataset, Path(rejected or _beside(file)))
     return dataset
 
 
@@ -157,7 +166,7 @@ class _Table:
     def __init__(
         self,
         file: Path,
-        targets: tuple[str, ...],
+        targets: Sequence[str] | None,
         smiles: str,
         task: Task,
         split: str | None,
@@ -167,35 +176,34 @@ class _Table:
             raise DataError(
                 f"a CSV is for regression, binary or multiclass, not {task!r}"
             )
-        self.file, self.targets, self.task = file, targets, task
+        self.file, self.targets, self.task = file, tuple(targets or ()), task
         self.smiles, self.split, self.fragments = smiles, split, fragments
-        try:
+        with reading_table(file):
             self.content = file.read_bytes()
-            text = self.content.decode("utf-8-sig")
-        except UnicodeDecodeError as error:
-            raise DataError(f"{file} is not UTF-8 text: {error}") from error
+            text = self.content.decode(ENCODING)
         self._lines = text.splitlines(keepends=True)
         self.columns: list[str] = next(self._reader(), [])
-        for column in (smiles, *targets, *([split] if split else [])):
-            if column not in self.columns:
-                raise DataError(
-                    f"{file} has no column {column!r}{nearest(column, self.columns)}; "
-                    f"it has {', '.join(self.columns)}"
-                )
-        if not targets or (task == "multiclass" and len(targets) > 1):
-            wanted = "one target" if task == "multiclass" else "at least one target"
-            raise DataError(
-                f"{task} needs {wanted} of the columns {', '.join(self.columns)}, got "
-                f"{len(targets)}"
-            )
+        wanted = (smiles, *self.targets, *([split] if split else []))
+        check_columns(file, self.columns, wanted)
+        if targets is not None or task == "multiclass":
+            self._check_number_of_targets()
         self.rejected: list[dict[str, Any]] = []
 
+    def _check_number_of_targets(self) -> None:
+        multiclass, given = self.task == "multiclass", len(self.targets)
+        if not given or (multiclass and given > 1):
+            raise DataError(
+                f"{self.task} needs {'one target' if multiclass else 'a target'}, got "
+                f"{given}: choose from the columns {', '.join(self.columns)} with "
+                f"--target or data.targets"
+            )
+
     def _reader(self) -> Any:
-        delimiter = "\t" if self.file.suffix == ".tsv" else ","
-        return csv.reader(self._lines, delimiter=delimiter)
+        return csv.reader(self._lines, delimiter=delimiter_of(self.file))
 
     def write_to(self, folder: Path, progress: bool) -> None:
         """Pack the usable rows."""
+        need("rdkit")
         rows = list(shown(self._rows(), len(self._lines), self.file.name, progress))
         if not rows:
             reason = self.rejected[0]["reason"] if self.rejected else "it has no rows"
@@ -319,6 +327,12 @@ def _chooser() -> Any:
     from rdkit.Chem.MolStandardize import rdMolStandardize
 
     return rdMolStandardize.LargestFragmentChooser()
+
+
+def _beside(file: Path) -> Path:
+    """Where its rejected rows go without writing over what is there."""
+    first = file.with_name("rejected.csv")
+    return file.with_suffix(".rejected.csv") if first.exists() else first
 
 
 def _report(dataset: GraphDataset, file: Path) -> None:

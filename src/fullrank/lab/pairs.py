@@ -117,8 +117,17 @@ def load_suite(name: str, folder: str | Path | None = None) -> PairSuite:
         known = ", ".join([*_GENERATED, *_READ])
         raise ValueError(f"there is no suite {name!r}; choose one of {known}")
     if folder is None:
-        raise ValueError(f"suite {name!r} is read from files; say in which folder")
-    return _READ[name](Path(folder))
+        raise ValueError(
+            f"suite {name!r} is read from files: name the folder that holds them with "
+            f"--folder (docs/beyond-1wl.md says where they come from)"
+        )
+    try:
+        return _READ[name](Path(folder))
+    except FileNotFoundError as error:
+        raise ValueError(
+            f"suite {name!r}: there is no {error.filename}; the folder must hold "
+            f"brec/*.g6, EXP.txt, sr251256.g6 and graph8c.g6"
+        ) from None
 
 
 def atlas_pairs() -> PairSuite:

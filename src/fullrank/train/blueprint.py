@@ -1,12 +1,13 @@
 """All that is needed to rebuild a model without its data: ``model.json``."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from pydantic import BaseModel, ConfigDict, ValidationError
+from torch_geometric.data import Data
 
 from fullrank.data import DataError, Features, GraphDataset, Split, Target
 from fullrank.nn import GraphNet
@@ -81,7 +82,8 @@ def draw_blueprint(config: Config, dataset: GraphDataset, split: Split) -> Bluep
         "head": config.model.head,
     }
     if config.model.conv == "pna":
-        network["conv_args"]["deg"] = degree_histogram(dataset, split.train).tolist()
+        training = dataset.loader(split.train, batch_size=1024)
+        network["conv_args"]["deg"] = degree_histogram(training).tolist()
     labels = dataset.labels[split.train]
     mean, std = _moments(dataset, labels) if dataset.task == "regression" else ((), ())
     return Blueprint(
@@ -102,11 +104,11 @@ def draw_blueprint(config: Config, dataset: GraphDataset, split: Split) -> Bluep
     )
 
 
-def degree_histogram(dataset: GraphDataset, indices: np.ndarray) -> torch.Tensor:
-    """How many nodes of these graphs have 0, 1, 2, … incoming edges."""
+def degree_histogram(graphs: Iterable[Data]) -> torch.Tensor:
+    """How many nodes of these graphs or batches have 0, 1, 2, … incoming edges."""
     histogram = torch.zeros(1, dtype=torch.long)
-    for batch in dataset.loader(indices, batch_size=1024):
-        degrees = torch.bincount(batch.edge_index[1], minlength=batch.num_nodes)
+    for graph in graphs:
+        degrees = torch.bincount(graph.edge_index[1], minlength=graph.num_nodes)
         counts = torch.bincount(degrees, minlength=len(histogram))
         counts[: len(histogram)] += histogram
         histogram = counts
@@ -121,7 +123,7 @@ def _channels(features: Features) -> int | list[int]:
 
 def _outputs(dataset: GraphDataset) -> int:
     if dataset.task in ("regression", "binary"):
-        return len(dataset.targets)
+        return len(dataset.targets) or 1  # of a network that is only looked at
     if dataset.num_classes is None:
         raise DataError(f"{dataset.name} is {dataset.task} without a number of classes")
     return dataset.num_classes * (dataset.num_tokens or 1)

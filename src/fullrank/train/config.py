@@ -22,7 +22,9 @@ from pydantic import (
     model_validator,
 )
 
+from fullrank.data import known_names
 from fullrank.data.errors import nearest
+from fullrank.data.tables import is_table
 from fullrank.nn import conv_names
 from fullrank.nn.graph_net import HEADS, READOUTS
 
@@ -71,20 +73,22 @@ class DataConfig(_Section):
 
     Attributes:
         name: Of a data set (``qm9``, ``MUTAG``, ``ogbg-molhiv``), a CSV file with
-            SMILES, or a folder of graphs in the TU collection's layout.
-        targets: Their names; all by default.
-        limit: QM9: only so many molecules.
-        edges: QM9: ``bonds`` or ``complete``.
-        distance: QM9: whether edges know their length.
-        task: CSV: ``regression``, ``binary`` or ``multiclass``.
-        smiles: CSV: the column of the molecules.
+            SMILES, a folder of graphs in the TU collection's layout, or one of Python
+            sources.
+        targets: What to predict, by name; all by default, but a CSV needs them.
+        limit: QM9: only so many molecules; all by default.
+        edges: QM9: ``bonds``, which is the default, or ``complete``.
+        distance: QM9: whether edges know their length; yes by default.
+        task: CSV: ``regression``, which is the default, ``binary`` or ``multiclass``.
+        smiles: CSV: the column of the molecules; ``smiles`` by default.
         split_column: CSV: the column that holds ``train``, ``valid`` or ``test``.
-        fragments: CSV: ``keep`` all of a molecule's fragments, or the ``largest``.
-        root: Where prepared sets are kept.
-        mirror: TU: a folder or address to fetch from.
+        fragments: CSV: ``keep`` all of a molecule's fragments, which is the default,
+            or the ``largest``.
+        root: Where prepared sets are kept; the user's cache by default.
+        mirror: TU and OGB: a folder to take archives from.
         folder: OGB: where the raw files are.
         structure: Colours from the structure around each edge, for the convolutions
-            that read them.
+            that read them; none by default, ``{}`` for those of 2 hops.
     """
 
     name: str
@@ -101,6 +105,13 @@ class DataConfig(_Section):
     folder: Path | None = None
     structure: StructureConfig | None = None
 
+    @field_validator("name")
+    @classmethod
+    def _found_from_everywhere(cls, name: str) -> str:
+        path = Path(name)
+        own = is_table(path) or (path.is_dir() and name not in known_names())
+        return str(path.absolute()) if own else name
+
 
 class SplitConfig(_Section):
     """Which graphs train, which choose the epoch, which test.
@@ -110,7 +121,7 @@ class SplitConfig(_Section):
             (the epoch with the best mean test curve) or ``fair`` (the epoch that is
             best on a held-out part of each training fold). The set's own by default.
         seed: Of the split, not of the training.
-        folds: How many.
+        folds: How many, for ``gin`` and ``fair``.
         fold: Only this one, counted from 0.
         folder: The folds of Zhang et al. in files, instead of stratified ones.
         hold_out: ``fair``: the part of a training fold that chooses the epoch.
@@ -146,8 +157,8 @@ class ModelConfig(_Section):
         batch_norm: After each layer.
         dropout: After each layer and in the head.
         jumping_knowledge: Read all layers out, or the last one only.
-        readout: Over the nodes of a graph.
-        head: After the readout.
+        readout: Over the nodes of a graph: ``sum``, ``mean`` or ``max``.
+        head: After the readout: ``ogb`` is one linear layer, ``tu`` two, ``qm9`` three.
     """
 
     conv: str = "expc"
@@ -177,17 +188,29 @@ class ModelConfig(_Section):
             raise ValueError(f"s is for {', '.join(AGGREGATORS)}, not for {self.conv}")
         if self.re_sum is not None and self.conv not in RE_SUM:
             raise ValueError(f"re_sum is for {', '.join(RE_SUM)}, not for {self.conv}")
+        for name, value in self._named.items():
+            if name in self.conv_args:
+                raise ValueError(
+                    f"{'re_sum' if name == 're_sum' else 's'} is {value} and "
+                    f"conv_args.{name} is {self.conv_args[name]}; leave one out"
+                )
+        if self.conv == "pna" and "deg" in self.conv_args:
+            raise ValueError(
+                f"conv_args.deg is {self.conv_args['deg']}, but degrees are counted in "
+                f"the training graphs; leave it out"
+            )
         return self
 
     @property
     def arguments(self) -> dict[str, Any]:
         """What the convolution is called with beside its sizes."""
-        chosen = dict(self.conv_args)
-        if self.s is not None:
-            chosen[AGGREGATORS[self.conv]] = self.s
-        if self.re_sum is not None:
-            chosen["re_sum"] = self.re_sum
-        return chosen
+        return {**self.conv_args, **self._named}
+
+    @property
+    def _named(self) -> dict[str, Any]:
+        """`s` and `re_sum` as the convolution calls them, where they are given."""
+        named = {AGGREGATORS.get(self.conv, "s"): self.s, "re_sum": self.re_sum}
+        return {name: value for name, value in named.items() if value is not None}
 
 
 class OptimizerConfig(_Section):
@@ -197,7 +220,7 @@ class OptimizerConfig(_Section):
         name: ``adam`` or ``adamw``.
         lr: The learning rate; with ``onecycle`` the highest one.
         weight_decay: Of the optimiser.
-        clip: The largest norm of a step's gradient.
+        clip: The largest norm of a step's gradient; any by default.
     """
 
     name: Literal["adam", "adamw"] = "adam"
@@ -231,7 +254,7 @@ class TrainingConfig(_Section):
         class_weights: ``balanced``, or one for each class (multiclass) or for the
             positive label of each target (binary).
         patience: Stop after so many epochs without a better validation metric.
-        precision: Of the arithmetic.
+        precision: Of the arithmetic: ``32``, ``64``, ``bf16-mixed`` or ``16-mixed``.
         deterministic: Let only operations run that repeat exactly.
     """
 
@@ -264,7 +287,12 @@ class ComputeConfig(_Section):
 
 
 class Config(_Section):
-    """An experiment: one run, or one for each fold and seed."""
+    """An experiment: one run, or one for each fold and seed.
+
+    Attributes:
+        seeds: Of weights and batches: a run for each.
+        runs: The folder of run folders.
+    """
 
     data: DataConfig
     split: SplitConfig = SplitConfig()
@@ -317,9 +345,9 @@ class Config(_Section):
             values[name] = {**values[name], **new} if isinstance(new, Mapping) else new
         return parse(values)
 
-    def text(self) -> str:
-        """The configuration as YAML, with all defaults filled in."""
-        values = self.model_dump(mode="json", exclude_none=True)
+    def text(self, every_key: bool = False) -> str:
+        """The configuration as YAML, with all defaults; ``every_key`` also if None."""
+        values = self.model_dump(mode="json", exclude_none=not every_key)
         return yaml.safe_dump(values, sort_keys=False, allow_unicode=True)
 
     def _determining(self) -> dict[str, Any]:

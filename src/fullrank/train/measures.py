@@ -1,6 +1,7 @@
 """How good predictions are, in the units of the data."""
 
 from collections.abc import Sequence
+from types import SimpleNamespace
 
 import torch
 from torch import Tensor
@@ -53,11 +54,15 @@ class Epoch(Metric):
         self.labels.append(labels)
         self.graphs.append(graphs)
 
-    def compute(self) -> tuple[float, Tensor, Tensor, Tensor]:
+    def compute(self) -> SimpleNamespace:
         """The mean loss, the predictions, the labels and which graphs they are of."""
-        parts = (self.predictions, self.labels, self.graphs)
-        predictions, labels, graphs = (dim_zero_cat(part).cpu() for part in parts)
-        return float(self.total / self.count), predictions, labels, graphs
+        # Not a tuple: torchmetrics squeezes the tensors in it that have one element.
+        return SimpleNamespace(
+            loss=float(self.total / self.count),
+            predictions=dim_zero_cat(self.predictions).cpu(),
+            labels=dim_zero_cat(self.labels).cpu(),
+            graphs=dim_zero_cat(self.graphs).cpu(),
+        )
 
 
 def main_metric(plan: Blueprint) -> str:

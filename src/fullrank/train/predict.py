@@ -12,7 +12,14 @@ import numpy as np
 import torch
 
 from fullrank.data import DataError, Graph, PackedGraphs, PackedLoader, read_tu_inputs
-from fullrank.data.errors import nearest
+from fullrank.data.packages import need
+from fullrank.data.tables import (
+    ENCODING,
+    check_columns,
+    delimiter_of,
+    is_table,
+    reading_table,
+)
 from fullrank.train.config import Config, ConfigError
 from fullrank.train.files import replacing
 from fullrank.train.saved import load_task, run_folders
@@ -140,14 +147,13 @@ class Reader:
         self.edges = data.edges or "bonds"
         self.distance = data.distance is not False
         self.fragments = data.fragments or "keep"
-        molecules = data.name.endswith((".csv", ".tsv")) or data.name.startswith(
-            "ogbg-mol"
-        )
+        molecules = is_table(data.name) or data.name.startswith("ogbg-mol")
         if not (self.qm9 or molecules):
             raise ConfigError(
                 f"a model of {data.name} does not read molecules; give it a folder of "
                 f"graphs in the TU layout"
             )
+        need("rdkit")
 
     @property
     def makes_conformers(self) -> bool:
@@ -208,12 +214,15 @@ class Outcome:
 
 
 def predict_file(
-    predictor: Predictor, source: Path, output: Path, smiles: str = "smiles"
+    predictor: Predictor, source: Path, output: Path, smiles: str | None = None
 ) -> Outcome:
     """Predict for a CSV or TSV file of SMILES, an SDF file or a folder of graphs.
 
     A table keeps its rows and columns in their order; the predictions follow. However
     long it is, only a part of it is in memory.
+
+    Args:
+        smiles: The column of the SMILES; by default named as in training.
     """
     if not source.exists():
         raise FileNotFoundError(f"there is no file or folder {str(source)!r}")
@@ -221,15 +230,15 @@ def predict_file(
         raise ConfigError(f"{output} is the input; write to another file")
     if source.is_dir():
         lines = _folder_lines(predictor, source)
-    elif source.suffix == ".sdf":
+    elif source.suffix.lower() == ".sdf":
         lines = _sdf_lines(predictor, source)
     else:
-        lines = _table_lines(predictor, source, smiles)
+        column = smiles or predictor.config.data.smiles or "smiles"
+        lines = _table_lines(predictor, source, column)
     outcome = Outcome()
     width = len(predictor.all_columns)
-    delimiter = "\t" if output.suffix == ".tsv" else ","
     with replacing(output, newline="", encoding="utf-8") as stream:
-        writer = csv.writer(stream, delimiter=delimiter)
+        writer = csv.writer(stream, delimiter=delimiter_of(output))
         writer.writerow(next(lines))
         for line in lines:
             writer.writerow(line)
@@ -239,16 +248,11 @@ def predict_file(
 
 def _table_lines(predictor: Predictor, source: Path, smiles: str) -> Iterator[list]:
     reader = Reader(predictor.config)
-    delimiter = "\t" if source.suffix == ".tsv" else ","
     csv.field_size_limit(sys.maxsize)
-    with source.open(newline="", encoding="utf-8-sig") as stream:
-        rows = csv.reader(stream, delimiter=delimiter)
+    with reading_table(source), source.open(newline="", encoding=ENCODING) as stream:
+        rows = csv.reader(stream, delimiter=delimiter_of(source))
         header = next(rows, [])
-        if smiles not in header:
-            raise DataError(
-                f"{source} has no column {smiles!r}{nearest(smiles, header)}; it has "
-                f"{', '.join(header) or 'no header'}"
-            )
+        check_columns(source, header, [smiles])
         taken = sorted({*header} & {*predictor.all_columns})
         if taken:
             raise DataError(
@@ -272,9 +276,9 @@ def _from_cells(
 
 
 def _sdf_lines(predictor: Predictor, source: Path) -> Iterator[list]:
+    reader = Reader(predictor.config)
     from rdkit import Chem, rdBase
 
-    reader = Reader(predictor.config)
     yield ["name", "smiles", *predictor.all_columns]
     with source.open("rb") as stream, rdBase.BlockLogs():
         molecules = Chem.ForwardSDMolSupplier(stream, removeHs=not reader.qm9)

@@ -7,7 +7,7 @@ from typing import Any
 from rich.console import Console
 
 from fullrank.data import GraphDataset
-from fullrank.train.config import FOLDS, Config
+from fullrank.train.config import FOLDS, Config, ConfigError
 from fullrank.train.files import replacing, write_json
 from fullrank.train.journal import read_curve
 from fullrank.train.measures import LOWER_IS_BETTER
@@ -39,6 +39,13 @@ def run_experiment(
     written to ``summary.json`` in a folder of its own.
     """
     singles = runs_of(config)
+    try:
+        config.runs.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(
+            f"runs = {str(config.runs)!r}: cannot make this folder ({error.strerror}); "
+            f"choose another"
+        ) from None
     if dataset is None and any(finished(single) is None for single in singles):
         dataset = load_dataset(config.data)
     for single in singles:

@@ -1,9 +1,9 @@
 """From a configuration to its data set and its split."""
 
-from pathlib import Path
-
 from fullrank import data
 from fullrank.data import GraphDataset, PackedGraphs, Split, hold_out, zhang_folds
+from fullrank.data.catalog import UnknownOption
+from fullrank.data.tables import is_table
 from fullrank.data.transforms import AddStructuralColors
 from fullrank.train.config import (
     FOLDS,
@@ -14,19 +14,23 @@ from fullrank.train.config import (
 )
 
 
-def load_dataset(config: DataConfig) -> GraphDataset:
-    """The data set with the wanted targets and structural colours."""
+def load_dataset(config: DataConfig, labelled: bool = True) -> GraphDataset:
+    """The data set with the wanted targets and structural colours.
+
+    Args:
+        labelled: If not, a table whose targets are not named is read without any.
+    """
     options = config.model_dump(
         exclude={"name", "targets", "structure"}, exclude_none=True
     )
+    if is_table(config.name):
+        options["targets"] = config.targets or (() if labelled else None)
     try:
-        dataset = _open(config, options)
-    except TypeError as error:
-        # A loader says so when it is given an option it does not have.
-        wrong = [name for name in options if f"argument '{name}'" in str(error)]
-        if not wrong:
-            raise
-        raise ConfigError(f"data.{wrong[0]} is no option of {config.name!r}") from None
+        dataset = data.load(config.name, **options)
+    except UnknownOption as error:
+        raise ConfigError(
+            f"data.{error.option} is no option of {config.name!r}"
+        ) from None
     known = [target.name for target in dataset.targets]
     if config.targets is not None and config.targets != known:
         dataset = dataset.select_targets(config.targets)
@@ -66,18 +70,3 @@ def make_split(config: Config, dataset: GraphDataset) -> Split:
     if options.kind == "gin":
         return split
     return hold_out(split, options.hold_out, options.seed, dataset.labels)
-
-
-def _open(config: DataConfig, options: dict) -> GraphDataset:
-    path = Path(config.name)
-    if path.suffix in (".csv", ".tsv"):
-        if config.targets is None:
-            raise ConfigError(
-                f"data.targets must name the columns of {path} to predict"
-            )
-        if "split_column" in options:
-            options["split"] = options.pop("split_column")
-        return data.read_smiles_csv(path, config.targets, **options)
-    if path.is_dir():
-        return data.read_tu_folder(path, **options)
-    return data.load(config.name, **options)

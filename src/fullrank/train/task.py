@@ -161,10 +161,12 @@ class GraphTask(lightning.LightningModule):
     def _measure(self, part: str, epoch: Epoch) -> dict[str, float]:
         if self.dataset is None:
             raise ValueError("this model was loaded to predict; it has no data set")
-        loss, predictions, labels, graphs = epoch.compute()
+        found = epoch.compute()
         epoch.reset()
-        measured = measure(self.plan, predictions, labels, graphs, self.dataset)
-        return {f"{part}_loss": loss} | {f"{part}_{k}": v for k, v in measured.items()}
+        measured = {"loss": found.loss} | measure(
+            self.plan, found.predictions, found.labels, found.graphs, self.dataset
+        )
+        return {f"{part}_{name}": value for name, value in measured.items()}
 
     def _lr(self) -> float:
         return self.trainer.optimizers[0].param_groups[0]["lr"]

@@ -1,0 +1,13 @@
+"""Packages that only molecules need."""
+
+import importlib.util
+from functools import cache
+
+
+@cache
+def need(package: str) -> None:
+    """Say how to install a package that is not there."""
+    if importlib.util.find_spec(package) is None:
+        raise ModuleNotFoundError(
+            f"molecules need {package}: pip install 'fullrank[chem]'", name=package
+        )
