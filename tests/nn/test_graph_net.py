@@ -75,7 +75,7 @@ def test_jumping_knowledge_and_readout(readout, jumping):
     [
         ("qm9", ["Linear", "ELU", "Linear", "ELU", "Linear"]),
         ("tu", ["Linear", "ReLU", "Dropout", "Linear"]),
-        ("ogb", ["Dropout", "Linear"]),
+        ("ogb", ["Linear"]),
     ],
 )
 def test_heads(head, layers):
@@ -84,12 +84,37 @@ def test_heads(head, layers):
     assert net(batch_of(4, 6)).shape == (2, 2)
 
 
-def test_dropout_only_in_training():
-    net = GraphNet(5, 8, 2, 3, dropout=0.5, batch_norm=True)
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"head": "ogb", "dropout": 0.5},
+        {"head": "tu", "dropout": 0.5},
+        {"head": "qm9", "layer_dropout": 0.5},
+    ],
+)
+def test_dropout_only_in_training(options):
+    net = GraphNet(5, 8, 2, 3, batch_norm=True, **options)
     batch = batch_of(4, 6)
     assert not torch.equal(net(batch), net(batch))
     net.eval()
     assert torch.equal(net(batch), net(batch))
+
+
+def test_dropout_of_the_head_leaves_the_layers_alone():
+    net = GraphNet(5, 8, 2, 3, dropout=0.9, head="ogb")
+    seen = []
+    net.convs[2].register_forward_hook(lambda module, inputs, out: seen.append(out))
+    for _ in range(2):
+        net(batch_of(4, 6))
+    assert torch.equal(*seen)
+
+
+def test_batch_norm_comes_after_the_activation():
+    net = GraphNet(5, 8, 2, 1, conv="gcn", batch_norm=True)
+    seen = []
+    net.norms[0].register_forward_pre_hook(lambda module, inputs: seen.extend(inputs))
+    net(batch_of(4, 6))
+    assert seen[0].min() == 0
 
 
 def test_encoders_are_ogbs():
@@ -136,6 +161,8 @@ def test_errors():
         GraphNet(5, 8, 2, 0)
     with pytest.raises(ValueError, match=r"dropout must be in \[0, 1\), got 1"):
         GraphNet(5, 8, 2, 1, dropout=1)
+    with pytest.raises(ValueError, match=r"layer_dropout must be in \[0, 1\), got 2"):
+        GraphNet(5, 8, 2, 1, layer_dropout=2)
     with pytest.raises(ValueError, match="no readout 'median'.*sum, mean, max"):
         GraphNet(5, 8, 2, 1, readout="median")
     with pytest.raises(ValueError, match="no head 'big'.*qm9, tu, ogb"):

@@ -59,14 +59,16 @@ class GraphNet(torch.nn.Module):
 
     .. math::
         \mathbf{h}^{(0)}_v &= \mathrm{encode}(\mathbf{x}_v), \qquad
-        \mathbf{h}^{(t)} = \mathrm{dropout}(\mathrm{ReLU}(\mathrm{norm}(
+        \mathbf{h}^{(t)} = \mathrm{dropout}(\mathrm{norm}(\mathrm{ReLU}(
         \mathrm{conv}^{(t)}(\mathbf{h}^{(t-1)}))))
 
         \mathbf{y} &= \mathrm{head}(\mathrm{readout}_v
         [\mathbf{h}^{(1)}_v \Vert \dots \Vert \mathbf{h}^{(L)}_v])
 
     Every readout works dimension by dimension, so it makes no difference whether the
-    layers are concatenated before the readout or after it.
+    layers are concatenated before the readout or after it. The ReLU changes nothing
+    after ExpC, CombC and GIN-0 as the paper has them, which end in one; after the
+    others it is what makes the network nonlinear.
 
     Args:
         in_channels: Number of node features; a sequence of category counts (such as
@@ -80,11 +82,13 @@ class GraphNet(torch.nn.Module):
         edge_dim: Number of edge features; a sequence of category counts (such as
             :data:`OGB_BOND_DIMS`) if ``edge_attr`` holds categories; or :obj:`None`.
         batch_norm: Whether each layer is normalised over the batch.
-        dropout: Probability of the dropout after each layer and in the head.
+        dropout: Probability of the dropout in the head.
+        layer_dropout: Probability of the dropout after each layer, which the paper's
+            networks do not have.
         jumping_knowledge: Whether all layers are read out, or the last one only.
         readout: ``"sum"``, ``"mean"`` or ``"max"`` over the nodes of a graph.
         head: ``"qm9"`` (three linear layers with ELU), ``"tu"`` (two with ReLU and
-            dropout) or ``"ogb"`` (dropout, then one).
+            dropout) or ``"ogb"`` (dropout before the readout, one after it).
     """
 
     def __init__(
@@ -99,6 +103,7 @@ class GraphNet(torch.nn.Module):
         edge_dim: EdgeDim = None,
         batch_norm: bool = False,
         dropout: float = 0.0,
+        layer_dropout: float = 0.0,
         jumping_knowledge: bool = True,
         readout: str = "sum",
         head: str = "ogb",
@@ -106,14 +111,16 @@ class GraphNet(torch.nn.Module):
         super().__init__()
         if num_layers < 1:
             raise ValueError(f"num_layers must be at least 1, got {num_layers}")
-        if not 0 <= dropout < 1:
-            raise ValueError(f"dropout must be in [0, 1), got {dropout}")
+        for name, p in (("dropout", dropout), ("layer_dropout", layer_dropout)):
+            if not 0 <= p < 1:
+                raise ValueError(f"{name} must be in [0, 1), got {p}")
         if readout not in READOUTS:
             raise ValueError(
                 f"there is no readout {readout!r} (known: {', '.join(READOUTS)})"
             )
         self.edge_dim = edge_dim
-        self.dropout = dropout
+        self.layer_dropout = layer_dropout
+        self.readout_dropout = dropout if head == "ogb" else 0.0
         self.jumping_knowledge = jumping_knowledge
         self.encoder: torch.nn.Module
         if isinstance(in_channels, int):
@@ -213,21 +220,22 @@ class GraphNet(torch.nn.Module):
             arguments = (
                 (h, edge_index) if edge_attr is None else (h, edge_index, edge_attr)
             )
-            h = norm(conv(*arguments, **extra)).relu()
-            if self.training and self.dropout:
-                h = _drop(h, self.dropout)
+            h = norm(conv(*arguments, **extra).relu())
+            h = self._drop(h, self.layer_dropout)
             layers.append(h)
         if batch is None:
             batch, batch_size = edge_index.new_zeros(h.size(0)), 1
         read = torch.cat(layers, dim=1) if self.jumping_knowledge else layers[-1]
+        read = self._drop(read, self.readout_dropout)
         return self.readout(read, batch, dim_size=batch_size)
 
-
-def _drop(x: Tensor, p: float) -> Tensor:
-    """Dropout, with a mask from ``torch.rand``: on a CPU it is drawn three times as
-    fast as ``torch.bernoulli``, which ``F.dropout`` takes."""
-    dtype = torch.promote_types(x.dtype, torch.float32)  # half has too few numbers
-    return x * (torch.rand_like(x, dtype=dtype) >= p).to(x.dtype).div_(1 - p)
+    def _drop(self, x: Tensor, p: float) -> Tensor:
+        """Dropout, with a mask from ``torch.rand``: on a CPU it is drawn three times as
+        fast as ``torch.bernoulli``, which ``F.dropout`` takes."""
+        if not (self.training and p):
+            return x
+        dtype = torch.promote_types(x.dtype, torch.float32)  # half has too few numbers
+        return x * (torch.rand_like(x, dtype=dtype) >= p).to(x.dtype).div_(1 - p)
 
 
 def _inputs_of(data: BaseData, edge_dim: EdgeDim) -> dict[str, Any]:
@@ -263,5 +271,5 @@ def _make_head(
             nn.Linear(hidden, out_channels),
         )
     if name == "ogb":
-        return nn.Sequential(nn.Dropout(dropout), nn.Linear(in_channels, out_channels))
+        return nn.Sequential(nn.Linear(in_channels, out_channels))
     raise ValueError(f"there is no head {name!r} (known: {', '.join(HEADS)})")

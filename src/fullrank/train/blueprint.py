@@ -77,6 +77,7 @@ def draw_blueprint(config: Config, dataset: GraphDataset, split: Split) -> Bluep
         "edge_dim": _channels(dataset.edge_features) or None,
         "batch_norm": config.model.batch_norm,
         "dropout": config.model.dropout,
+        "layer_dropout": config.model.layer_dropout or 0.0,
         "jumping_knowledge": config.model.jumping_knowledge,
         "readout": config.model.readout,
         "head": config.model.head,

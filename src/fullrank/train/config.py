@@ -155,7 +155,8 @@ class ModelConfig(_Section):
         re_sum: ``expc`` and ``combc``: the MLP before the sum, or after it.
         conv_args: Further arguments of the convolution.
         batch_norm: After each layer.
-        dropout: After each layer and in the head.
+        dropout: In the head.
+        layer_dropout: After each layer; none by default, as in the paper.
         jumping_knowledge: Read all layers out, or the last one only.
         readout: Over the nodes of a graph: ``sum``, ``mean`` or ``max``.
         head: After the readout: ``ogb`` is one linear layer, ``tu`` two, ``qm9`` three.
@@ -169,6 +170,7 @@ class ModelConfig(_Section):
     conv_args: dict[str, Any] = {}
     batch_norm: bool = False
     dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    layer_dropout: Annotated[float, Field(ge=0, lt=1)] | None = None
     jumping_knowledge: bool = True
     readout: Literal[READOUTS] = "sum"  # type: ignore[valid-type]
     head: Literal[HEADS] = "ogb"  # type: ignore[valid-type]
