@@ -16,6 +16,7 @@ from torch_geometric.utils import is_sparse
 from fullrank.nn.neighborhoods import as_edge_list, edge_columns
 from fullrank.nn.rank_conv import EdgeDim, RankConv
 from fullrank.nn.registry import make_conv
+from fullrank.nn.twins import TwinNodes, tells_no_twins_apart
 
 OGB_ATOM_DIMS = (119, 5, 12, 12, 10, 6, 6, 2, 2)
 OGB_BOND_DIMS = (5, 6, 2)
@@ -69,6 +70,9 @@ class GraphNet(torch.nn.Module):
     layers are concatenated before the readout or after it. The ReLU changes nothing
     after ExpC, CombC and GIN-0 as the paper has them, which end in one; after the
     others it is what makes the network nonlinear.
+
+    On a CPU, nodes that the layers cannot tell apart are computed once (see
+    :mod:`fullrank.nn.twins`), which is exact.
 
     Args:
         in_channels: Number of node features; a sequence of category counts (such as
@@ -214,13 +218,22 @@ class GraphNet(torch.nn.Module):
                 )
             edge_attr = edge_columns(edge_attr, self.edge_dim).to(h.dtype)
         colors = {"edge_color": edge_color, "node_color": node_color}
+        twins = None
+        # Dropout makes twins different, and real numbers on edges leave hardly any.
+        dropped = self.training and self.layer_dropout
+        if not (dropped or isinstance(self.edge_dim, int)):
+            twins = TwinNodes.find(x, edge_index, edge_attr)
         layers = []
         for conv, norm in zip(self.convs, self.norms, strict=True):
-            extra = colors if isinstance(conv, RankConv) else {}
-            arguments = (
-                (h, edge_index) if edge_attr is None else (h, edge_index, edge_attr)
-            )
-            h = norm(conv(*arguments, **extra).relu())
+            out = None
+            if twins is not None and tells_no_twins_apart(conv):
+                out = twins.convolve(conv, h)
+            if out is None:
+                twins = None
+                extra = colors if isinstance(conv, RankConv) else {}
+                edges = [edge_index] if edge_attr is None else [edge_index, edge_attr]
+                out = conv(h, *edges, **extra)
+            h = norm(out.relu())
             h = self._drop(h, self.layer_dropout)
             layers.append(h)
         if batch is None:

@@ -146,7 +146,7 @@ class RankConv(MessagePassing):
         local = self.neighborhoods(
             x, edge_index, edge_attr, edge_color=edge_color, node_color=node_color
         )
-        if self._needs_propagate():
+        if self.needs_propagate():
             out = self._propagate(local)
         else:
             out = self.aggregate_fast(local)
@@ -252,7 +252,8 @@ class RankConv(MessagePassing):
     def message(self, messages: Tensor) -> Tensor:
         return messages
 
-    def _needs_propagate(self) -> bool:
+    def needs_propagate(self) -> bool:
+        """Whether an explainer, a hook or a subclass wants PyG's own way."""
         return bool(
             self.explain
             or any(getattr(self, hooks) for hooks in _HOOKS)

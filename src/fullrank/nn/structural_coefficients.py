@@ -8,6 +8,7 @@ from fullrank.nn.coefficients import Coefficients, Stack, TanhCoefficients
 from fullrank.nn.comb_conv import CombConv
 from fullrank.nn.edgewise import take_rows
 from fullrank.nn.expanding_conv import ExpandingConv
+from fullrank.nn.hashing import STEP, scramble, shifted
 from fullrank.nn.neighborhoods import Neighborhoods
 from fullrank.nn.registry import register_conv
 
@@ -67,25 +68,10 @@ def expand_colors(color: Tensor, width: int) -> Tensor:
     They are independent and uniform with mean 0 and variance 1, and depend on the
     colour only: number j is the j-th output of splitmix64 seeded with the colour.
     """
-    step = torch.arange(1, width + 1, device=color.device) * _signed(0x9E3779B97F4A7C15)
-    x = color[:, None] + step  # [E, width], modulo 2^64
-    x ^= _shifted(x, 30)
-    x *= _signed(0xBF58476D1CE4E5B9)
-    x ^= _shifted(x, 27)
-    x *= _signed(0x94D049BB133111EB)
-    x ^= _shifted(x, 31)
-    unit = _shifted(x, 11).double() * 2.0**-53  # all bits that float64 can hold
+    step = torch.arange(width, device=color.device) * STEP
+    x = scramble(color[:, None] + step)  # [E, width], modulo 2^64
+    unit = shifted(x, 11).double() * 2.0**-53  # all bits that float64 can hold
     return (2 * unit - 1) * 3**0.5
-
-
-def _shifted(x: Tensor, bits: int) -> Tensor:
-    """Shift right and fill with zeros, whatever the sign."""
-    return (x >> bits).bitwise_and_(2 ** (64 - bits) - 1)
-
-
-def _signed(constant: int) -> int:
-    """The number of int64 with the same 64 bits."""
-    return constant - 2**64
 
 
 @register_conv("expc-structural", hands_on_to=ExpandingConv)
