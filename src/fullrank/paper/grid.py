@@ -154,8 +154,6 @@ def run_in_processes(
             event = _next(events)
             if isinstance(event, Outcome):
                 board.end(event)
-                if event.state == "stopped":
-                    stop.set()
             elif event is not None:
                 board.start(*event)
             elif stop.is_set() and not board.running:
@@ -294,6 +292,8 @@ def _work_off(
                     config.id, "failed", "its process died twice; is memory short?"
                 )
                 pool = make()
+        if outcome.state == "stopped":
+            stop.set()
         events.put(outcome)
     pool.shutdown()
 
