@@ -197,7 +197,7 @@ def _serve(side: str, name: str, quick: bool) -> None:
     """Answer the questions of `measure` from standard input, line by line."""
     register_conv("plain")(PlainExpandingConv)
     if side == "ours":
-        from fullrank.cli.allocator import keep_memory
+        from fullrank.allocator import keep_memory
 
         keep_memory()
     exact = Trainer(side, name, quick, torch.float64)

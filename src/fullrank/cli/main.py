@@ -9,7 +9,7 @@ import typer
 from rich.console import Console
 
 from fullrank import __version__
-from fullrank.cli.allocator import keep_memory
+from fullrank.allocator import keep_memory
 
 # Each verb lives in fullrank.cli.<verb> as the Typer application `app`; it is
 # imported only when it is called, so that `fullrank --help` answers at once.

@@ -12,7 +12,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from fullrank.cli.allocator import keep_memory
+from fullrank.allocator import keep_memory
 from fullrank.cli.train import stopping_politely
 
 if TYPE_CHECKING:

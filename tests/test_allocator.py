@@ -6,7 +6,7 @@ import pytest
 PROBE = """
 import ctypes, resource, sys
 if "keep" in sys.argv:
-    from fullrank.cli.allocator import keep_memory
+    from fullrank.allocator import keep_memory
     assert keep_memory()
 libc = ctypes.CDLL(None)
 libc.malloc.restype = ctypes.c_void_p
