@@ -3,10 +3,11 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch.autograd import forward_ad
 from torch_geometric.data import Batch, Data
 from torch_geometric.utils import from_networkx
 
-from fullrank.nn import GraphNet
+from fullrank.nn import AttentionCoefficients, ExpandingConv, GraphNet
 from fullrank.nn.twins import TwinNodes
 from fullrank.testing import relative_difference
 
@@ -14,10 +15,10 @@ CONVS = ["expc", "combc", "gin0"]
 
 
 def graph(edges, labels, num_bonds=0):
-    """An undirected graph with one-hot labels, and kinds of edges by their labels."""
+    """An undirected graph with one-hot labels, and kinds of edges in turn."""
     one_way = torch.tensor(edges, dtype=torch.long).view(-1, 2).T
     both = torch.cat([one_way, one_way.flip(0)], dim=1)
-    kinds = (torch.tensor(labels)[both].sum(0) % max(num_bonds, 1))[:, None]
+    kinds = (torch.arange(len(edges)) % max(num_bonds, 1)).repeat(2)[:, None]
     x = torch.nn.functional.one_hot(torch.tensor(labels), 3).double()
     return Data(x=x, edge_index=both, edge_attr=kinds if num_bonds else None)
 
@@ -44,10 +45,22 @@ def plainly(net, batch):
     return net.head(net.readout(torch.cat(layers, dim=1), batch.batch))
 
 
+def counted(monkeypatch):
+    """A list that grows with each layer that is run once for each class."""
+    calls, real = [], TwinNodes.convolve
+
+    def convolve(self, conv, h):
+        calls.append(conv)
+        return real(self, conv, h)
+
+    monkeypatch.setattr(TwinNodes, "convolve", convolve)
+    return calls
+
+
 @pytest.mark.parametrize("conv", CONVS)
 @pytest.mark.parametrize("num_bonds", [0, 2])
 @pytest.mark.parametrize("re_sum", [True, False])
-def test_exact_with_all_gradients(conv, num_bonds, re_sum):
+def test_exact_with_all_gradients(conv, num_bonds, re_sum, monkeypatch):
     options = {} if conv == "gin0" else {"re_sum": re_sum}
     edge_dim = [num_bonds] if num_bonds else None
     net = GraphNet(
@@ -55,11 +68,13 @@ def test_exact_with_all_gradients(conv, num_bonds, re_sum):
     ).double()
     batch = social(num_bonds)
     outputs, gradients = [], []
+    shared = counted(monkeypatch)
     for run in (net, lambda batch: plainly(net, batch)):
         net.zero_grad()
         outputs.append(run(batch))
         outputs[-1].square().sum().backward()
         gradients.append(torch.cat([p.grad.flatten() for p in net.parameters()]))
+    assert len(shared) == 3  # layers
     assert relative_difference(*outputs) <= 1e-12
     assert relative_difference(*gradients) <= 1e-12
 
@@ -125,20 +140,83 @@ def test_gradients_by_the_input_are_those_of_every_node():
     "options",
     [
         {"layer_dropout": 0.5},
-        {"conv_args": {"mlp": torch.nn.Sequential(torch.nn.Dropout(0.5))}},
+        {"edge_dim": 1},
+        {"conv": "gcn"},
+        {"conv": "combc", "conv_args": {"mlp": torch.nn.Dropout(0.5)}},
+        {"conv_args": {"aggr": "std"}},
+        {"conv_args": {"add_self_loops": False}},
+        {"conv_args": {"bipartite_self_loops": True}},
+        {"conv_args": {"flow": "target_to_source"}},
+        {"conv_args": {"coefficients": AttentionCoefficients(3, 2)}},
+    ],
+    ids=str,
+)
+def test_who_may_tell_twins_apart_computes_all_of_them(options, monkeypatch):
+    net, batch = GraphNet(3, 3, 2, 2, **options).double(), social()
+    batch.edge_attr = torch.ones(batch.num_edges, 1, dtype=torch.double)
+    shared = counted(monkeypatch)
+    net(batch)
+    assert not shared
+
+
+class Doubled(ExpandingConv):
+    def read_coefficients(self, local):
+        return 2 * super().read_coefficients(local)
+
+
+def watch(module):
+    return module.register_forward_hook(lambda *_: None)
+
+
+@pytest.mark.parametrize(
+    "meddle",
+    [
+        lambda net: watch(net.convs[0]),
+        lambda net: watch(net.convs[0].mlp[2]),
+        lambda net: watch(net.convs[0].coefficients.lin),
+        lambda net: watch(net.norms[1]),
+        lambda net: watch(net.encoder),
+        lambda net: net.convs[0].register_message_forward_hook(lambda *_: None),
+        lambda net: setattr(net, "encoder", torch.nn.Sequential(net.encoder)),
+        lambda net: setattr(net.convs, "0", Doubled(8, 8).double()),
     ],
 )
-def test_dropout_makes_twins_different(options):
-    if "conv_args" in options:
-        options = {**options, "conv": "combc"}
-    net = GraphNet(3, 3, 2, 2, **options).double()
-    seen = []
-    net.readout.register_forward_pre_hook(lambda module, args: seen.append(args[0]))
-    net(social())
-    leaves = seen[0][1:9]
-    assert len(leaves.unique(dim=0)) > 1
+def test_nothing_is_shared_under_somebodys_eyes(meddle, monkeypatch):
+    net, batch = GraphNet(3, 8, 2, 2, batch_norm=True).double(), social()
+    shared = counted(monkeypatch)
+    net(batch)
+    assert len(shared) == 2
+    meddle(net)
+    net(batch)
+    assert len(shared) == 2
 
 
-def test_a_node_that_does_not_exist():
-    with pytest.raises(ValueError, match="destination node 3, but there are only 3"):
-        GraphNet(2, 8, 1, 1)(torch.ones(3, 2), torch.tensor([[0], [3]]))
+def test_forward_derivatives_by_the_input():
+    net, batch = GraphNet(3, 8, 2, 2).double(), social()
+    found = []
+    for run in (net, lambda batch: plainly(net, batch)):
+        with forward_ad.dual_level():
+            direction = torch.arange(batch.x.numel()).view_as(batch.x).double()
+            dual = batch.clone()
+            dual.x = forward_ad.make_dual(batch.x, direction)
+            found.append(forward_ad.unpack_dual(run(dual)).tangent)
+    assert relative_difference(*found) <= 1e-12
+
+
+@pytest.mark.parametrize(
+    ("edge_index", "why"),
+    [
+        (torch.zeros(3, 4, dtype=torch.long), "edge_index must have shape"),
+        (torch.empty(2, 0), "edge_index must hold integers"),
+        (torch.tensor([[0], [3]]), "destination node 3, but there are only 3"),
+    ],
+)
+def test_wrong_edges(edge_index, why):
+    with pytest.raises(ValueError, match=why):
+        GraphNet(2, 8, 1, 1)(torch.ones(3, 2), edge_index)
+
+
+def test_no_nodes():
+    net = GraphNet(2, 8, 1, 1).eval()
+    nothing = torch.zeros(2, 0, dtype=torch.long)
+    assert net(torch.ones(0, 2), nothing).shape == (1, 1)

@@ -16,7 +16,7 @@ from torch_geometric.utils import is_sparse
 from fullrank.nn.neighborhoods import as_edge_list, edge_columns
 from fullrank.nn.rank_conv import EdgeDim, RankConv
 from fullrank.nn.registry import make_conv
-from fullrank.nn.twins import TwinNodes, tells_no_twins_apart
+from fullrank.nn.twins import TwinNodes, is_known, tells_no_twins_apart
 
 OGB_ATOM_DIMS = (119, 5, 12, 12, 10, 6, 6, 2, 2)
 OGB_BOND_DIMS = (5, 6, 2)
@@ -55,6 +55,15 @@ class CategoryEncoder(torch.nn.Module):
         return sum(columns[1:], columns[0])
 
 
+_ENCODERS = (
+    CategoryEncoder,
+    torch.nn.ModuleList,
+    torch.nn.Embedding,
+    torch.nn.Linear,
+)
+_NORMS = (torch.nn.ModuleList, BatchNorm, torch.nn.BatchNorm1d, torch.nn.Identity)
+
+
 class GraphNet(torch.nn.Module):
     r"""A network from graphs to graph-level predictions.
 
@@ -86,7 +95,7 @@ class GraphNet(torch.nn.Module):
         edge_dim: Number of edge features; a sequence of category counts (such as
             :data:`OGB_BOND_DIMS`) if ``edge_attr`` holds categories; or :obj:`None`.
         batch_norm: Whether each layer is normalised over the batch.
-        dropout: Probability of the dropout in the head.
+        dropout: Probability of the dropout in the head; ``"qm9"`` has none.
         layer_dropout: Probability of the dropout after each layer, which the paper's
             networks do not have.
         jumping_knowledge: Whether all layers are read out, or the last one only.
@@ -219,9 +228,7 @@ class GraphNet(torch.nn.Module):
             edge_attr = edge_columns(edge_attr, self.edge_dim).to(h.dtype)
         colors = {"edge_color": edge_color, "node_color": node_color}
         twins = None
-        # Dropout makes twins different, and real numbers on edges leave hardly any.
-        dropped = self.training and self.layer_dropout
-        if not (dropped or isinstance(self.edge_dim, int)):
+        if edge_color is None and node_color is None and self._may_have_twins():
             twins = TwinNodes.find(x, edge_index, edge_attr)
         layers = []
         for conv, norm in zip(self.convs, self.norms, strict=True):
@@ -241,6 +248,17 @@ class GraphNet(torch.nn.Module):
         read = torch.cat(layers, dim=1) if self.jumping_knowledge else layers[-1]
         read = self._drop(read, self.readout_dropout)
         return self.readout(read, batch, dim_size=batch_size)
+
+    def _may_have_twins(self) -> bool:
+        """Whether equal nodes may stay equal: dropout makes them different, and real
+        numbers on the edges leave hardly any."""
+        dropped = self.training and self.layer_dropout
+        return (
+            not (dropped or isinstance(self.edge_dim, int))
+            and tells_no_twins_apart(self.convs[0])
+            and is_known(self.encoder, *_ENCODERS)
+            and is_known(self.norms, *_NORMS)
+        )
 
     def _drop(self, x: Tensor, p: float) -> Tensor:
         """Dropout, with a mask from ``torch.rand``: on a CPU it is drawn three times as

@@ -10,16 +10,33 @@ from typing import TypeGuard
 
 import torch
 from torch import Tensor
+from torch.autograd.forward_ad import unpack_dual
+from torch_geometric.nn.aggr import SumAggregation
+from torch_geometric.nn.dense.linear import Linear
 
 from fullrank.nn.coefficients import OneCoefficients, TanhCoefficients
+from fullrank.nn.comb_conv import CombConv
 from fullrank.nn.edgewise import take_rows
+from fullrank.nn.expanding_conv import ExpandingConv
 from fullrank.nn.hashing import row_keys, scramble
 from fullrank.nn.neighborhoods import check_indices
 from fullrank.nn.rank_conv import RankConv
 from fullrank.nn.runs_as import runs_as
+from fullrank.nn.three_stage import ThreeStageGIN0
 
 # With a larger share of classes among the nodes, finding them costs more than it saves.
 WORTHWHILE = 0.8
+# What the layers may be made of: all of it works row by row, and draws no numbers.
+_KINDS = (
+    RankConv,
+    TanhCoefficients,
+    OneCoefficients,
+    SumAggregation,
+    torch.nn.Sequential,
+    Linear,
+    torch.nn.Linear,
+    torch.nn.ReLU,
+)
 
 
 @dataclass(frozen=True)
@@ -45,25 +62,35 @@ class Twins:
         return cls(of, one)
 
 
+def is_known(module: torch.nn.Module, *kinds: type[torch.nn.Module]) -> bool:
+    """Whether a module and all its parts run as one of these, with nobody watching."""
+    return all(runs_as(part, *kinds) for part in module.modules())
+
+
 def tells_no_twins_apart(conv: torch.nn.Module) -> TypeGuard[RankConv]:
-    """Whether a layer gives the same to nodes with equal neighbourhoods, and nobody
-    watches how it does."""
+    """Whether a layer is known to give the same to nodes with equal neighbourhoods."""
     return (
-        runs_as(conv, RankConv)
-        and conv.sums
-        and conv.own_terms
-        and conv.flow == "source_to_target"
-        and conv.paper_mlp() is not None
-        and runs_as(conv.coefficients, TanhCoefficients, OneCoefficients)
+        isinstance(conv, RankConv)
+        and type(conv) in (ExpandingConv, CombConv, ThreeStageGIN0)
+        and is_known(conv, *_KINDS)
         and not conv.needs_propagate()
+        and conv.own_terms
+        and not conv.bipartite_self_loops
+        and conv.flow == "source_to_target"
     )
+
+
+def _is_constant(x: Tensor) -> bool:
+    """Whether nobody asks for derivatives by a tensor that is plainly in memory."""
+    dense = x.layout is torch.strided and x.device.type == "cpu"
+    return dense and not x.requires_grad and unpack_dual(x).tangent is None
 
 
 class TwinNodes:
     """The twins in a graph, layer after layer.
 
-    Keys have 64 bits: that two different neighbourhoods among a million are taken for
-    equal has a probability below :math:`10^{-7}`.
+    Keys have 64 bits: in data that was not made to deceive them, two different ones of
+    a million neighbourhoods are taken for equal in about one of :math:`10^7` layers.
 
     Args:
         x: What the nodes are equal by at first, :math:`(N, \\cdot)`.
@@ -87,15 +114,20 @@ class TwinNodes:
     def find(
         cls, x: Tensor, edge_index: Tensor, edge_attr: Tensor | None
     ) -> "TwinNodes | None":
-        """The twins of a graph, where looking for them is possible and cheap."""
+        """The twins of a graph, where looking for them is possible and cheap. What is
+        wrong with the input is left to the layers to say."""
         given = [t for t in (x, edge_attr) if t is not None]
-        if (
-            torch.compiler.is_compiling()
-            or torch._C._are_functorch_transforms_active()
-            or any(t.requires_grad or t.device.type != "cpu" for t in given)
-        ):
-            return None
-        return cls(x, edge_index, edge_attr)
+        possible = (
+            not torch.compiler.is_compiling()
+            and not torch._C._are_functorch_transforms_active()
+            and all(map(_is_constant, given))
+            and x.numel() > 0
+            and edge_index.dim() == 2
+            and edge_index.size(0) == 2
+            and not edge_index.is_floating_point()
+            and (edge_attr is None or len(edge_attr) == edge_index.size(1))
+        )
+        return cls(x, edge_index, edge_attr) if possible else None
 
     def refine(self) -> Twins:
         """The twins after one more layer."""

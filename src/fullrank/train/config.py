@@ -155,7 +155,7 @@ class ModelConfig(_Section):
         re_sum: ``expc`` and ``combc``: the MLP before the sum, or after it.
         conv_args: Further arguments of the convolution.
         batch_norm: After each layer.
-        dropout: In the head.
+        dropout: In the head; ``qm9`` has none.
         layer_dropout: After each layer; none by default, as in the paper.
         jumping_knowledge: Read all layers out, or the last one only.
         readout: Over the nodes of a graph: ``sum``, ``mean`` or ``max``.
