@@ -232,9 +232,7 @@ class GraphNet(torch.nn.Module):
             twins = TwinNodes.find(x, edge_index, edge_attr)
         layers = []
         for conv, norm in zip(self.convs, self.norms, strict=True):
-            out = None
-            if twins is not None and tells_no_twins_apart(conv):
-                out = twins.convolve(conv, h)
+            out = None if twins is None else twins.convolve(conv, h)
             if out is None:
                 twins = None
                 extra = colors if isinstance(conv, RankConv) else {}
@@ -255,7 +253,7 @@ class GraphNet(torch.nn.Module):
         dropped = self.training and self.layer_dropout
         return (
             not (dropped or isinstance(self.edge_dim, int))
-            and tells_no_twins_apart(self.convs[0])
+            and all(map(tells_no_twins_apart, self.convs))
             and is_known(self.encoder, *_ENCODERS)
             and is_known(self.norms, *_NORMS)
         )

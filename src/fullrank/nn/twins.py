@@ -6,7 +6,6 @@ molecules these are most of the nodes.
 """
 
 from dataclasses import dataclass
-from typing import TypeGuard
 
 import torch
 from torch import Tensor
@@ -67,7 +66,7 @@ def is_known(module: torch.nn.Module, *kinds: type[torch.nn.Module]) -> bool:
     return all(runs_as(part, *kinds) for part in module.modules())
 
 
-def tells_no_twins_apart(conv: torch.nn.Module) -> TypeGuard[RankConv]:
+def tells_no_twins_apart(conv: torch.nn.Module) -> bool:
     """Whether a layer is known to give the same to nodes with equal neighbourhoods."""
     return (
         isinstance(conv, RankConv)
@@ -136,7 +135,7 @@ class TwinNodes:
         around = torch.zeros_like(of).index_add_(0, self.dst, pairs)
         return Twins.by(scramble(scramble(~of) + around))
 
-    def convolve(self, conv: RankConv, h: Tensor) -> Tensor | None:
+    def convolve(self, conv: torch.nn.Module, h: Tensor) -> Tensor | None:
         """Run a layer once for each class, or not at all if there are too many."""
         before, after = self.now, self.refine()
         self.now = after

@@ -21,6 +21,8 @@ import torch
 from filelock import FileLock
 
 from fullrank.data import GraphDataset
+from fullrank.data.cache import ROOT_VARIABLE
+from fullrank.data.files import MIRROR_VARIABLE
 from fullrank.train import Config, Interrupted, finished, run_one
 from fullrank.train.config import DataConfig
 from fullrank.train.files import replacing
@@ -331,7 +333,7 @@ def _connect(address: str) -> Any:
 
 def _data_folders() -> dict[str, str]:
     """Where every node looks for data: as here."""
-    names = ("FULLRANK_ROOT", "FULLRANK_MIRROR")
+    names = (ROOT_VARIABLE, MIRROR_VARIABLE)
     return {name: os.environ[name] for name in names if name in os.environ}
 
 

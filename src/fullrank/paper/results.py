@@ -231,11 +231,15 @@ def _with_folds_named(results: Sequence[CellResult]) -> list[CellResult]:
     for result in results:
         kinds[result.column].add(result.folds)
     return [
-        replace(result, note="; ".join(filter(None, [result.note, result.folds])))
+        replace(result, note=_joined(result.note, result.folds))
         if len(kinds[result.column] - {""}) > 1
         else result
         for result in results
     ]
+
+
+def _joined(*notes: str) -> str:
+    return "; ".join(filter(None, notes))
 
 
 def _cell(
@@ -327,8 +331,7 @@ def _measured(
     planned = cell.candidates[s].training.epochs
     longer = first.training.epochs - planned
     if longer:
-        lengths = f"{first.training.epochs} epochs instead of {planned}"
-        note = f"{note}; {lengths}" if note else lengths
+        note = _joined(note, f"{first.training.epochs} epochs instead of {planned}")
     seeds = sorted({run.config.seeds[0] for run in runs})
     whole = first.changed(seeds=seeds, split={"fold": None}, runs=folder)
     summary = summarize(whole)

@@ -112,16 +112,13 @@ def render_page(
     from markupsafe import Markup
     from plotly.offline import get_plotlyjs
 
-    return (
-        templates()
-        .get_template("page.html")
-        .render(
-            title=title,
-            lead=lead,
-            sections=sections,
-            provenance=provenance,
-            plotly_js=Markup(get_plotlyjs()),
-        )
+    page = templates().get_template("page.html")
+    return page.render(
+        title=title,
+        lead=lead,
+        sections=sections,
+        provenance=provenance,
+        plotly_js=Markup(get_plotlyjs()),
     )
 
 
