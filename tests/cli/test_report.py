@@ -1,3 +1,5 @@
+import json
+
 from paper.samples import write_qm9
 
 
@@ -35,3 +37,19 @@ def test_what_cannot_be_reported_on(program, tmp_path):
     status, _, errors = program("report", "nothing")
     assert status == 2
     assert "there is no folder 'nothing'" in errors
+
+
+def test_results_of_another_machine_are_added(program, tmp_path):
+    for folder, seeds in (("there", 3), ("runs", 2)):
+        write_qm9(tmp_path / folder, seeds)
+        program("report", folder, "--out", f"of {folder}")
+    other = "of there/results.json"
+    assert program("report", "--join", other, "--out", "joined")[0] == 0
+    joined = json.loads((tmp_path / "joined/results.json").read_text())
+    assert joined["tables"] == json.loads((tmp_path / other).read_text())["tables"]
+    status, _, errors = program("report", other, "--join", other)
+    assert status == 2
+    assert "--join adds to a folder of runs" in errors
+    status, _, errors = program("report", "--join", "nothing.json")
+    assert status == 2
+    assert "nothing.json" in errors

@@ -13,6 +13,9 @@ def report(
     source: Path = typer.Argument(
         Path("runs"), help="The folder of run folders, or a results.json made of one."
     ),
+    join: list[Path] = typer.Option(
+        [], metavar="FILE", help="A results.json of other runs, to add their seeds."
+    ),
     out: Path = typer.Option(
         Path("reproduction"), help="Where results.html, .md and .json go."
     ),
@@ -21,7 +24,12 @@ def report(
     from fullrank.paper.record import make_record, read_record
     from fullrank.report.reproduction import write_reproduction
 
-    record = read_record(source) if source.is_file() else make_record(source)
+    if not source.is_file():
+        record = make_record(source, [read_record(file) for file in join])
+    elif join:
+        raise typer.BadParameter(f"--join adds to a folder of runs; {source} is a file")
+    else:
+        record = read_record(source)
     console = Console(stderr=True)
     for name, reason in record["runs"]["unread"].items():
         console.print(

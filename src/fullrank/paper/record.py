@@ -1,5 +1,6 @@
 """All that the runs say about the paper, as one JSON document."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -9,16 +10,30 @@ from fullrank import __version__
 from fullrank.paper.cells import figures
 from fullrank.paper.claims import RULE, claims, judge, judge_published
 from fullrank.paper.published import metric_of, published
-from fullrank.paper.results import RunFolder, TableResult, collect, read_runs
+from fullrank.paper.results import (
+    CellResult,
+    Place,
+    RunFolder,
+    TableResult,
+    collect,
+    read_runs,
+)
 from fullrank.train.files import read_json
 
 FORMAT = 1
 
 
-def make_record(folder: Path) -> dict[str, Any]:
-    """Read a folder of runs and set them beside the published numbers."""
+def make_record(
+    folder: Path, others: Sequence[Mapping[str, Any]] = ()
+) -> dict[str, Any]:
+    """Read a folder of runs and set them beside the published numbers.
+
+    Args:
+        folder: Of run folders.
+        others: Documents of other runs, whose seeds are added.
+    """
     found = read_runs(folder)
-    tables = collect(found)
+    tables = collect(found, [_cells(other) for other in others])
     return {
         "format": FORMAT,
         "fullrank": __version__,
@@ -54,6 +69,19 @@ def read_record(file: Path) -> dict[str, Any]:
             f"this one reads {FORMAT}): make it again from the run folders"
         )
     return record
+
+
+def _cells(record: Mapping[str, Any]) -> dict[Place, CellResult]:
+    """The cells of a document that have a number."""
+    cells = {}
+    for table in record["tables"]:
+        for values in table["cells"]:
+            by_seed = {int(seed): value for seed, value in values["by_seed"].items()}
+            cell = CellResult(**values | {"by_seed": by_seed})
+            if by_seed:
+                place = (cell.row, cell.column, cell.protocol)
+                cells[table["name"], table["scale"], *place] = cell
+    return cells
 
 
 def _runs(found: RunFolder) -> dict[str, Any]:

@@ -4,6 +4,7 @@ import statistics
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from operator import mul
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,8 @@ from fullrank.train.measures import LOWER_IS_BETTER
 # Where curves come from: the part that the epochs are watched on.
 _WATCHED = {"gin": "test"}
 _DIGITS = 5
+#: Table, scale, row, column and protocol of a cell.
+Place = tuple[str, str, str, str, str]
 
 
 @dataclass(frozen=True)
@@ -80,6 +83,33 @@ class CellResult:
     folds: str = ""
     curves: Mapping[str, Sequence[float]] = field(default_factory=dict)
     runs: Sequence[Mapping[str, Any]] = ()
+
+    def joined(self, other: "CellResult") -> "CellResult":
+        """The cell of the seeds of both, or the one that has more of them where they
+        share seeds or cannot be one: with folds, or with another s or length. Time
+        and memory are those of this one's runs."""
+        alike = (self.s, self.epochs) == (other.s, other.epochs)
+        chosen = self.folds or len(self.tried) > 1
+        if not alike or chosen or self.by_seed.keys() & other.by_seed.keys():
+            return max(self, other, key=lambda cell: len(cell.by_seed))
+        by_seed = dict(sorted({**self.by_seed, **other.by_seed}.items()))
+        shares = [len(cell.by_seed) / len(by_seed) for cell in (self, other)]
+
+        def mean(*values: float) -> float:
+            return sum(map(mul, shares, values))
+
+        return replace(
+            self,
+            done=self.done + other.done,
+            mean=statistics.fmean(by_seed.values()),
+            std=statistics.stdev(by_seed.values()),
+            by_seed=by_seed,
+            curves={
+                part: list(map(_rounded, map(mean, curve, other.curves[part])))
+                for part, curve in self.curves.items()
+            },
+            runs=sorted([*self.runs, *other.runs], key=_seed_and_fold),
+        )
 
 
 @dataclass(frozen=True)
@@ -152,10 +182,29 @@ def experiment(config: Config) -> str:
     return config.changed(seeds=[0], split={"fold": None}).id
 
 
-def collect(found: RunFolder) -> list[TableResult]:
-    """Every table at every scale that has at least one finished run."""
+def collect(
+    found: RunFolder, others: Sequence[Mapping[Place, CellResult]] = ()
+) -> list[TableResult]:
+    """Every table at every scale that has at least one finished run.
+
+    Args:
+        found: Run folders.
+        others: Cells of other runs, by their places, that ours are joined with.
+    """
     tables = [_table(name, scale, found) for name in table_names() for scale in SCALES]
+    for cells_of_others in others:
+        tables = [_joined_table(table, cells_of_others) for table in tables]
     return [table for table in tables if any(cell.done for cell in table.cells)]
+
+
+def _joined_table(
+    table: TableResult, others: Mapping[Place, CellResult]
+) -> TableResult:
+    joined = []
+    for cell in table.cells:
+        place = (table.name, table.scale, cell.row, cell.column, cell.protocol)
+        joined.append(cell.joined(others[place]) if place in others else cell)
+    return replace(table, cells=joined)
 
 
 def with_chosen_s(planned: Sequence[Cell]) -> list[Cell]:
@@ -358,7 +407,7 @@ def _measured(
         peak_memory=summary["peak_memory"],
         folds=_folds(first),
         curves=_curves(runs, metric, cell.protocol, factor),
-        runs=sorted(map(_provenance, runs), key=lambda run: (run["seed"], run["fold"])),
+        runs=sorted(map(_provenance, runs), key=_seed_and_fold),
     )
 
 
@@ -389,6 +438,10 @@ def _curves(
 
 def _rounded(value: float) -> float:
     return float(f"{value:.{_DIGITS}g}")
+
+
+def _seed_and_fold(run: Mapping[str, Any]) -> tuple[int, int]:
+    return run["seed"], -1 if run["fold"] is None else run["fold"]
 
 
 def _provenance(run: Run) -> dict[str, Any]:
