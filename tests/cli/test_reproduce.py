@@ -67,3 +67,19 @@ def test_gin_is_done_with_the_s_that_fair_chose(program, tu, tmp_path):
     assert "12 runs, 9 of them done already" in errors
     configs = [load_config(file) for file in tmp_path.glob("*/config.yaml")]
     assert {c.model.s for c in configs if c.split.kind == "gin"} == {4}
+
+
+def test_runs_of_another_machine_are_not_done_again(program, tu, tmp_path):
+    only = ["GIN", "MUTAG", "fair"]
+    for run in runs_for("baselines-ogb-tu", "small", tmp_path / "there", only):
+        write_run(run, "accuracy", 0.5, 0.6)
+    program("report", "there", "--out", "of there")
+    arguments = ["reproduce", "baselines-ogb-tu", *GIN, "--only", "fair"]
+    arguments += ["--join", "of there/results.json"]
+    status, output, _ = program(*arguments, "--dry-run")
+    assert status == 0
+    assert "about 0 s" in output
+    status, _, errors = program(*arguments)
+    assert status == 0
+    assert "3 runs, 3 of them done already" in errors
+    assert "Made of 3 finished" in (tmp_path / "reproduction/results.md").read_text()

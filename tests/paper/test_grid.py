@@ -56,6 +56,14 @@ def test_a_grid_goes_on_where_it_stopped(tmp_path):
     assert before == after
 
 
+def test_a_run_is_done_elsewhere_if_it_is_as_long_there(tmp_path):
+    first, second = seeds_of(tmp_path, 2)
+    epochs = first.training.epochs
+    assert unfinished([first, second], {first.id: epochs}) == [second]
+    assert unfinished([first], {first.id: epochs + 1}) == []
+    assert unfinished([first], {first.id: epochs - 1}) == [first]
+
+
 def test_a_run_that_was_trained_longer_is_done(tmp_path):
     (config,) = seeds_of(tmp_path, 1, schedule={"name": "constant"})
     longer = config.changed(training={"epochs": config.training.epochs + 1})

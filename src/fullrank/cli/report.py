@@ -6,6 +6,9 @@ import typer
 from rich.console import Console
 
 app = typer.Typer(add_completion=False)
+JOIN = typer.Option(
+    [], metavar="FILE", help="A results.json of other runs, to add their seeds."
+)
 
 
 @app.command()
@@ -13,9 +16,7 @@ def report(
     source: Path = typer.Argument(
         Path("runs"), help="The folder of run folders, or a results.json made of one."
     ),
-    join: list[Path] = typer.Option(
-        [], metavar="FILE", help="A results.json of other runs, to add their seeds."
-    ),
+    join: list[Path] = JOIN,
     out: Path = typer.Option(
         Path("reproduction"), help="Where results.html, .md and .json go."
     ),

@@ -1,8 +1,8 @@
 """``fullrank reproduce``: the runs of a table or figure, then the page."""
 
 import contextlib
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections import ChainMap, Counter
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from fullrank.allocator import keep_memory
+from fullrank.cli.report import JOIN
 from fullrank.cli.train import stopping_politely
 
 if TYPE_CHECKING:
@@ -45,11 +46,13 @@ def reproduce(
         None, help="Folder NAME/ of the folds of Zhang et al. for each TU set."
     ),
     runs: Path = typer.Option(Path("runs"), help="The folder of run folders."),
+    join: list[Path] = JOIN,
     out: Path = typer.Option(Path("reproduction"), help="Where the page goes."),
 ) -> None:
     """Do the runs of a table that are not done yet, and show it beside the paper's."""
     from fullrank.paper.cells import ONE_SPLIT, cells, figures, table_names
     from fullrank.paper.grid import unfinished
+    from fullrank.paper.record import epochs_of_runs, read_record
     from fullrank.paper.reproduce import single_runs
     from fullrank.paper.results import with_chosen_s
 
@@ -60,23 +63,25 @@ def reproduce(
         raise typer.BadParameter("which table? --list shows them")
     chosen = cells(table, scale, only, seeds, epochs, folds, runs)
     console = Console(stderr=True)
+    others = [read_record(file) for file in join]
+    elsewhere = dict(ChainMap(*map(epochs_of_runs, others)))
     if dry_run:
-        _show_costs(with_chosen_s(chosen), Console())
+        _show_costs(with_chosen_s(chosen), elsewhere, Console())
         return
     planned = single_runs(with_chosen_s(chosen))
     console.print(
         f"{table}, scale {scale}: {len(planned):,} runs, "
-        f"{len(planned) - len(unfinished(planned)):,} of them done already",
+        f"{len(planned) - len(unfinished(planned, elsewhere)):,} of them done already",
         highlight=False,
     )
     outcomes: list[Outcome] = []
     # The protocol fair first: it chooses the s that gin is done with.
     for protocols in (("fair", ONE_SPLIT), ("gin",)):
         now = [cell for cell in chosen if cell.protocol in protocols]
-        todo = unfinished(single_runs(with_chosen_s(now)))
+        todo = unfinished(single_runs(with_chosen_s(now)), elsewhere)
         with stopping_politely():
             outcomes += _run(todo, workers, ray, cpus, gpus, retries, console)
-    _write_page(runs, out, console)
+    _write_page(runs, others, out, console)
     _end(outcomes, console)
 
 
@@ -101,13 +106,17 @@ def _run(
         return grid.run_here(todo, watch)
 
 
-def _write_page(runs: Path, out: Path, console: Console) -> None:
+def _write_page(
+    runs: Path, others: Sequence[dict[str, Any]], out: Path, console: Console
+) -> None:
     from fullrank.paper.record import make_record
     from fullrank.report.reproduction import write_reproduction
 
+    if others:  # which may have all the runs
+        runs.mkdir(parents=True, exist_ok=True)
     if not runs.is_dir():
         return
-    page = write_reproduction(out, make_record(runs))
+    page = write_reproduction(out, make_record(runs, others))
     console.print(f"the page is {page}", highlight=False, soft_wrap=True)
 
 
@@ -179,7 +188,9 @@ class _Overview:
         return Group(table, Text(counts))
 
 
-def _show_costs(cells: "Sequence[Cell]", console: Console) -> None:
+def _show_costs(
+    cells: "Sequence[Cell]", elsewhere: Mapping[str, int], console: Console
+) -> None:
     from fullrank.paper.reproduce import estimate
     from fullrank.train.progress import human, human_time
 
@@ -187,7 +198,7 @@ def _show_costs(cells: "Sequence[Cell]", console: Console) -> None:
     for heading in ("runs", "done", "parameters", "time left"):
         table.add_column(heading, justify="right")
     costs = []
-    for cost in estimate(cells):
+    for cost in estimate(cells, elsewhere):
         costs.append(cost)
         table.add_row(
             cost.cell.row,

@@ -10,7 +10,7 @@ import queue
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
@@ -94,10 +94,23 @@ class Board:
 Watcher = Callable[[Board], None]
 
 
-def unfinished(configs: Iterable[Config]) -> list[Config]:
-    """The single runs that have no result yet, each once."""
+def unfinished(
+    configs: Iterable[Config], elsewhere: Mapping[str, int] | None = None
+) -> list[Config]:
+    """The single runs that have no result yet, each once.
+
+    Args:
+        configs: Of single runs.
+        elsewhere: Runs that are finished on another machine, and how many epochs
+            they have.
+    """
     each = {config.id: config for config in configs}.values()
-    return [config for config in each if finished(config, or_longer=True) is None]
+    return [
+        config
+        for config in each
+        if (elsewhere or {}).get(config.id, 0) < config.training.epochs
+        and finished(config, or_longer=True) is None
+    ]
 
 
 def run_here(configs: Sequence[Config], watch: Watcher) -> list[Outcome]:

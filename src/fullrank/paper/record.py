@@ -71,6 +71,16 @@ def read_record(file: Path) -> dict[str, Any]:
     return record
 
 
+def epochs_of_runs(record: Mapping[str, Any]) -> dict[str, int]:
+    """How long the runs are that a document's numbers are made of, by their names."""
+    return {
+        run["run"]: run["epochs"]
+        for table in record["tables"]
+        for cell in table["cells"]
+        for run in cell["runs"]
+    }
+
+
 def _cells(record: Mapping[str, Any]) -> dict[Place, CellResult]:
     """The cells of a document that have a number."""
     cells = {}

@@ -1,7 +1,7 @@
 """A table of the paper, its runs, and what they will cost."""
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import cycle, islice
 from statistics import median
@@ -54,12 +54,15 @@ class Estimate:
     problem: str = ""
 
 
-def estimate(cells: Iterable[Cell]) -> Iterator[Estimate]:
-    """Say for each cell what is left to do, from a few measured steps."""
+def estimate(
+    cells: Iterable[Cell], elsewhere: Mapping[str, int] | None = None
+) -> Iterator[Estimate]:
+    """Say for each cell what is left to do, from a few measured steps; ``elsewhere``
+    is that of `unfinished`."""
     stopwatch = _Stopwatch()
     for cell in cells:
         runs = [run for c in cell.candidates.values() for run in runs_of(c)]
-        left = unfinished(runs)
+        left = unfinished(runs, elsewhere)
         try:
             costs = {run.id: stopwatch.cost(run) for run in runs}
         except (ValueError, OSError, ModuleNotFoundError) as error:
