@@ -64,3 +64,13 @@ def test_folds_are_not_mixed(tmp_path):
         *("baselines-ogb-tu", "small", "GIN", "MUTAG"),
     )
     assert cell["by_seed"] == {0: pytest.approx(60.0)}
+
+
+def test_a_choice_between_more_s_counts_before_one_between_fewer(tmp_path):
+    for folder, scores in (("here", {16: 0.1}), ("there", {4: 0.5, 8: 0.4})):
+        for s, score in scores.items():
+            args = ("baselines-qm9", "small", tmp_path / folder, ["ExpC-s", "mu"], 1, s)
+            write_run(*runs_for(*args), "mae", score, score)
+    other = make_record(tmp_path / "there")
+    place = ("baselines-qm9", "small", "ExpC-s", "qm9/mu")
+    assert cell_of(make_record(tmp_path / "here", [other]), *place)["s"] == 8
