@@ -44,7 +44,7 @@ def test_seeds_run_on_two_machines_are_one_cell_as_if_run_on_one(tmp_path):
         ({}, {2: 3.0}, {2: 3.0}),
     ],
 )
-def test_where_seeds_are_shared_the_one_with_more_of_them_counts(
+def test_where_seeds_are_shared_the_cell_with_more_runs_counts(
     tmp_path, here, there, kept
 ):
     other = record_of(tmp_path / "there", there)
@@ -66,11 +66,18 @@ def test_folds_are_not_mixed(tmp_path):
     assert cell["by_seed"] == {0: pytest.approx(60.0)}
 
 
-def test_a_choice_between_more_s_counts_before_one_between_fewer(tmp_path):
-    for folder, scores in (("here", {16: 0.1}), ("there", {4: 0.5, 8: 0.4})):
+def test_a_choice_between_more_s_counts_before_more_seeds(tmp_path):
+    for folder, seeds, scores in (
+        ("here", 2, {16: 0.1, 32: 0.2, 8: 0.3}),
+        ("there", 3, {4: 0.5}),
+    ):
         for s, score in scores.items():
-            args = ("baselines-qm9", "small", tmp_path / folder, ["ExpC-s", "mu"], 1, s)
-            write_run(*runs_for(*args), "mae", score, score)
-    other = make_record(tmp_path / "there")
+            only = ["ExpC-s", "mu"]
+            args = ("baselines-qm9", "small", tmp_path / folder, only, seeds, s)
+            for run in runs_for(*args):
+                write_run(run, "mae", score, score)
+    here, there = tmp_path / "here", tmp_path / "there"
     place = ("baselines-qm9", "small", "ExpC-s", "qm9/mu")
-    assert cell_of(make_record(tmp_path / "here", [other]), *place)["s"] == 8
+    for first, second in ((here, there), (there, here)):
+        joined = make_record(first, [make_record(second)])
+        assert cell_of(joined, *place)["s"] == 16

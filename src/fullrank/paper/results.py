@@ -85,13 +85,13 @@ class CellResult:
     runs: Sequence[Mapping[str, Any]] = ()
 
     def joined(self, other: "CellResult") -> "CellResult":
-        """The cell of the seeds of both, or the one with more seeds and then more runs
-        where they share seeds or cannot be one: with folds, a choice of s, or another
-        length. Time and memory are those of this one's runs."""
+        """The cell of the seeds of both, or the one with more runs where they share
+        seeds or cannot be one: with folds, a choice of s, or another length. Time and
+        memory are those of this one's runs."""
         alike = (self.s, self.epochs) == (other.s, other.epochs)
         chosen = self.folds or len(self.tried) > 1
         if not alike or chosen or self.by_seed.keys() & other.by_seed.keys():
-            return max(self, other, key=lambda cell: (len(cell.by_seed), cell.done))
+            return max(self, other, key=lambda cell: (bool(cell.by_seed), cell.done))
         by_seed = dict(sorted({**self.by_seed, **other.by_seed}.items()))
         shares = [len(cell.by_seed) / len(by_seed) for cell in (self, other)]
 
