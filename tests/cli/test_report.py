@@ -28,6 +28,7 @@ def test_a_run_of_another_version_is_named_and_left_out(program, tmp_path):
 def test_what_cannot_be_reported_on(program, tmp_path):
     for content, words in (
         ("[]", "holds no results"),
+        ('{"format": 1}', "holds no results"),
         ('{"format": 99}', "another version of fullrank (format 99"),
     ):
         (tmp_path / "results.json").write_text(content)

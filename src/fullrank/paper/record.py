@@ -21,6 +21,7 @@ from fullrank.paper.results import (
 from fullrank.train.files import read_json
 
 FORMAT = 1
+_PARTS = {"fullrank", "made", "runs", "rule", "claims", "tables", "figures"}
 
 
 def make_record(
@@ -56,18 +57,21 @@ def make_record(
 
 def read_record(file: Path) -> dict[str, Any]:
     """Read a document that `make_record` made."""
+    nothing = ValueError(
+        f"{file} holds no results: `fullrank report RUNS` makes such a file"
+    )
     try:
         record = read_json(file)
         version = record["format"]
     except (ValueError, KeyError, TypeError):
-        raise ValueError(
-            f"{file} holds no results: `fullrank report RUNS` makes such a file"
-        ) from None
+        raise nothing from None
     if version != FORMAT:
         raise ValueError(
             f"{file} was written by another version of fullrank (format {version}, "
             f"this one reads {FORMAT}): make it again from the run folders"
         )
+    if not record.keys() >= _PARTS:
+        raise nothing
     return record
 
 

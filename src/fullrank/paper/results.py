@@ -4,7 +4,7 @@ import statistics
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from operator import mul
+from operator import itemgetter, mul
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from fullrank.train.measures import LOWER_IS_BETTER
 # Where curves come from: the part that the epochs are watched on.
 _WATCHED = {"gin": "test"}
 _DIGITS = 5
+_SEED_AND_FOLD = itemgetter("seed", "fold")
 #: Table, scale, row, column and protocol of a cell.
 Place = tuple[str, str, str, str, str]
 
@@ -108,7 +109,7 @@ class CellResult:
                 part: list(map(_rounded, map(mean, curve, other.curves[part])))
                 for part, curve in self.curves.items()
             },
-            runs=sorted([*self.runs, *other.runs], key=_seed_and_fold),
+            runs=sorted([*self.runs, *other.runs], key=_SEED_AND_FOLD),
         )
 
 
@@ -407,7 +408,7 @@ def _measured(
         peak_memory=summary["peak_memory"],
         folds=_folds(first),
         curves=_curves(runs, metric, cell.protocol, factor),
-        runs=sorted(map(_provenance, runs), key=_seed_and_fold),
+        runs=sorted(map(_provenance, runs), key=_SEED_AND_FOLD),
     )
 
 
@@ -438,10 +439,6 @@ def _curves(
 
 def _rounded(value: float) -> float:
     return float(f"{value:.{_DIGITS}g}")
-
-
-def _seed_and_fold(run: Mapping[str, Any]) -> tuple[int, int]:
-    return run["seed"], -1 if run["fold"] is None else run["fold"]
 
 
 def _provenance(run: Run) -> dict[str, Any]:
