@@ -3,10 +3,10 @@ import torch
 from torch_geometric.data import Batch, Data
 from torch_geometric.transforms import Compose
 
-from fullrank.data.errors import DataError
-from fullrank.data.packed import Graph, PackedGraphs
+from fullrank.data.packed.graphs import Graph, PackedGraphs
 from fullrank.data.structure import structural_colors
 from fullrank.data.transforms import AddStructuralColors
+from fullrank.errors import DataError
 
 TRIANGLE = [[0, 1, 1, 2, 2, 0], [1, 0, 2, 1, 0, 2]]
 PATH = [[0, 1, 1, 2, 2, 3], [1, 0, 2, 1, 3, 2]]

@@ -2,7 +2,7 @@ import csv
 
 import pytest
 
-from fullrank.paper.cells import SCALES, PaperError, cells, figures, table_names
+from fullrank.paper.cells import SCALES, ConfigError, cells, figures, table_names
 from fullrank.paper.published import published
 from fullrank.train import runs_of
 from shared_data import shared_data
@@ -158,7 +158,7 @@ def test_only_takes_models_data_sets_and_protocols():
     ],
 )
 def test_what_does_not_exist(call, words):
-    with pytest.raises(PaperError) as error:
+    with pytest.raises(ConfigError) as error:
         cells(*call)
     for word in words:
         assert word in str(error.value)

@@ -6,7 +6,7 @@ from multiprocessing import active_children
 import pytest
 
 from fullrank.paper.grid import (
-    GridError,
+    RunError,
     run_here,
     run_in_processes,
     run_on_ray,
@@ -128,19 +128,19 @@ def test_ctrl_c_stops_every_process(tmp_path, moment):
 @pytest.mark.parametrize("address", ["127.0.0.1:1", "ray://127.0.0.1:1"])
 def test_an_address_where_nobody_answers(tmp_path, address):
     pytest.importorskip("ray")
-    with pytest.raises(GridError, match="no Ray cluster answers at .*127.0.0.1:1"):
+    with pytest.raises(RunError, match="no Ray cluster answers at .*127.0.0.1:1"):
         run_on_ray(seeds_of(tmp_path, 1), address, ignore)
 
 
 def test_no_cluster_on_this_machine(tmp_path):
     pytest.importorskip("ray")
-    with pytest.raises(GridError, match="no Ray cluster at 'auto': start one with"):
+    with pytest.raises(RunError, match="no Ray cluster at 'auto': start one with"):
         run_on_ray(seeds_of(tmp_path, 1), "auto", ignore)
 
 
 def test_what_is_no_address(tmp_path):
     pytest.importorskip("ray")
-    with pytest.raises(GridError, match="HOST:PORT.*'nowhere'"):
+    with pytest.raises(RunError, match="HOST:PORT.*'nowhere'"):
         run_on_ray(seeds_of(tmp_path, 1), "nowhere", ignore)
 
 

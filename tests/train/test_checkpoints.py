@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from fullrank.train.checkpoints import (
-    CheckpointError,
+    RunError,
     SafeFiles,
     load_checkpoint,
     random_state,
@@ -46,7 +46,7 @@ def crafted(kind, file, trace):
 def test_crafted_checkpoint_executes_nothing(tmp_path, kind):
     file, trace = tmp_path / "last.ckpt", tmp_path / "executed"
     crafted(kind, file, trace)
-    with pytest.raises(CheckpointError, match="not one of our checkpoints"):
+    with pytest.raises(RunError, match="not one of our checkpoints"):
         load_checkpoint(file, "a-run")
     with pytest.raises(Exception, match=r"."):
         SafeFiles().load_checkpoint(file, weights_only=False)
@@ -61,7 +61,7 @@ def test_checkpoint_of_another_run_is_refused(tmp_path):
     file = tmp_path / "last.ckpt"
     SafeFiles().save_checkpoint({"run": "qm9-expc-1", "epoch": 3}, file)
     assert load_checkpoint(file, "qm9-expc-1")["epoch"] == 3
-    with pytest.raises(CheckpointError, match="belongs to the run qm9-expc-1, not to"):
+    with pytest.raises(RunError, match="belongs to the run qm9-expc-1, not to"):
         load_checkpoint(file, "qm9-expc-2")
 
 
@@ -69,7 +69,7 @@ def test_checkpoint_of_another_run_is_refused(tmp_path):
 def test_broken_checkpoint_is_a_sentence(tmp_path, content):
     file = tmp_path / "last.ckpt"
     file.write_bytes(content)
-    with pytest.raises(CheckpointError, match="not one of our checkpoints"):
+    with pytest.raises(RunError, match="not one of our checkpoints"):
         load_checkpoint(file, "a-run")
 
 

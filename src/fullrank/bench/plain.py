@@ -12,7 +12,7 @@ from torch import Tensor
 from torch_geometric.utils import scatter
 
 from fullrank.nn import CombConv, ExpandingConv, Neighborhoods
-from fullrank.nn.rank_conv import RankConv
+from fullrank.nn.conv.base import RankConv
 
 
 def _aggregate(

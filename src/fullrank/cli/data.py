@@ -141,10 +141,10 @@ def verify(name: str = _NAME, root: Path | None = _ROOT) -> None:
     """Compare every file of a prepared set with its checksum."""
     from fullrank.data import DataError
     from fullrank.data.cache import data_root, prepared_sets
-    from fullrank.data.errors import nearest
-    from fullrank.data.packed_file import HEADER
-    from fullrank.data.packed_file import verify as verify_folder
+    from fullrank.data.packed.storage import HEADER
+    from fullrank.data.packed.storage import verify as verify_folder
     from fullrank.data.tables import is_table
+    from fullrank.errors import nearest
 
     home = data_root(root)
     here = prepared_sets(home)

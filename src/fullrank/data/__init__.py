@@ -2,14 +2,14 @@
 
 from fullrank.data.catalog import known_names, load
 from fullrank.data.dataset import Features, GraphDataset, Target
-from fullrank.data.errors import DataError
-from fullrank.data.loader import PackedLoader
-from fullrank.data.ogb import OGB
-from fullrank.data.own_graphs import from_graphs
-from fullrank.data.packed import Field, Graph, PackedGraphs, Part
-from fullrank.data.python_code import python_code
-from fullrank.data.qm9 import QM9
-from fullrank.data.smiles import graph_from_smiles, read_smiles_csv
+from fullrank.data.packed.graphs import Field, Graph, PackedGraphs, Part
+from fullrank.data.packed.loader import PackedLoader
+from fullrank.data.sources.csv import graph_from_smiles, read_smiles_csv
+from fullrank.data.sources.in_memory import from_graphs
+from fullrank.data.sources.ogb import OGB
+from fullrank.data.sources.python_code import python_code
+from fullrank.data.sources.qm9 import QM9
+from fullrank.data.sources.tu import TU, read_tu_folder, read_tu_inputs
 from fullrank.data.splits import (
     Split,
     hold_out,
@@ -20,7 +20,7 @@ from fullrank.data.splits import (
 )
 from fullrank.data.structure import StructuralColors, structural_colors
 from fullrank.data.transforms import AddStructuralColors
-from fullrank.data.tu import TU, read_tu_folder, read_tu_inputs
+from fullrank.errors import DataError
 
 __all__ = [
     "OGB",

@@ -9,8 +9,8 @@ from typing import TypeVar
 from filelock import FileLock
 from platformdirs import user_cache_path
 
-from fullrank.data.packed import PackedGraphs
-from fullrank.data.packed_file import HEADER, PackedFileError, read
+from fullrank.data.packed.graphs import PackedGraphs
+from fullrank.data.packed.storage import HEADER, PackedFileError, read
 
 ROOT_VARIABLE = "FULLRANK_ROOT"
 T = TypeVar("T")

@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from fullrank.data import ogb, tu
 from fullrank.data.dataset import GraphDataset
-from fullrank.data.errors import DataError, nearest
-from fullrank.data.python_code import python_code
-from fullrank.data.qm9 import QM9
-from fullrank.data.smiles import read_smiles_csv
+from fullrank.data.sources import ogb, tu
+from fullrank.data.sources.csv import read_smiles_csv
+from fullrank.data.sources.python_code import python_code
+from fullrank.data.sources.qm9 import QM9
 from fullrank.data.tables import is_table
+from fullrank.errors import DataError, nearest
 
 STANDARD_LIBRARY = "python-stdlib"
 

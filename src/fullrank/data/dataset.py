@@ -9,9 +9,8 @@ from typing import Any, Literal, Self
 import numpy as np
 from torch_geometric.data import Data
 
-from fullrank.data.errors import DataError
-from fullrank.data.loader import PackedLoader
-from fullrank.data.packed import Field, PackedGraphs, Part, Texts
+from fullrank.data.packed.graphs import Field, PackedGraphs, Part, Texts
+from fullrank.data.packed.loader import PackedLoader
 from fullrank.data.splits import (
     Split,
     given_split,
@@ -19,6 +18,7 @@ from fullrank.data.splits import (
     scaffold_split,
     stratified_folds,
 )
+from fullrank.errors import DataError
 
 _log = logging.getLogger(__name__)
 Task = Literal["regression", "binary", "multiclass", "tokens"]

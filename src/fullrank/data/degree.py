@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from fullrank.data.packed import Part
+from fullrank.data.packed.graphs import Part
 
 # From this degree on the authors give the normalised degree instead of its one-hot.
 ONE_HOT_BELOW = 1000

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fullrank.data.errors import DataError
+from fullrank.errors import DataError
 
 MIRROR_VARIABLE = "FULLRANK_MIRROR"
 _CORRUPT = (EOFError, gzip.BadGzipFile, zipfile.BadZipFile, zlib.error)

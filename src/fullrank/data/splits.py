@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from fullrank.data.errors import DataError
+from fullrank.errors import DataError
 
 PARTS = ("train", "valid", "test")
 _NOTHING = np.empty(0, dtype=np.int64)
@@ -139,7 +139,7 @@ def scaffold_split(
     The most frequent scaffolds go to training, the rarest to testing, as in
     MoleculeNet and OGB.
     """
-    from fullrank.data.smiles import scaffold
+    from fullrank.data.sources.csv import scaffold
 
     how = {"kind": "scaffold", "fractions": list(fractions)}
     return grouped_split([scaffold(text) for text in smiles], fractions, how)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fullrank.data.dataset import GraphDataset
-from fullrank.data.packed import PackedGraphs
+from fullrank.data.packed.graphs import PackedGraphs
 
 
 @dataclass(frozen=True)

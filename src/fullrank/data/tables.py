@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from fullrank.data.errors import DataError, nearest
+from fullrank.errors import DataError, nearest
 
 DELIMITERS = {".csv": ",", ".tsv": "\t"}
 ENCODING = "utf-8-sig"  # UTF-8, with or without the mark that Excel puts first

@@ -6,9 +6,9 @@ from torch_geometric.data import Data
 from torch_geometric.data.datapipes import functional_transform
 from torch_geometric.transforms import BaseTransform
 
-from fullrank.data.errors import DataError
-from fullrank.data.packed import PackedGraphs
+from fullrank.data.packed.graphs import PackedGraphs
 from fullrank.data.structure import Mark, StructuralColors, structural_colors
+from fullrank.errors import DataError
 
 
 @functional_transform("add_structural_colors")

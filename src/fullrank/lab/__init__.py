@@ -1,6 +1,14 @@
 """What an aggregator, a layer or a model can and cannot tell apart."""
 
-from fullrank.lab.aggregators import (
+from fullrank.lab.graphs.pairs import SUITES, PairSuite, load_suite, relabel
+from fullrank.lab.graphs.reference import PairNet
+from fullrank.lab.graphs.separates import Separation, separates
+from fullrank.lab.graphs.wl import wl_classes, wl_colors
+from fullrank.lab.probe.collide import Collision, collide
+from fullrank.lab.probe.examine import Finding, examine
+from fullrank.lab.probe.neighborhood import Neighborhood, neighborhood_of
+from fullrank.lab.probe.profile import LayerProfile, profile
+from fullrank.lab.theory.aggregators import (
     MAX,
     MEAN,
     MIN,
@@ -18,7 +26,7 @@ from fullrank.lab.aggregators import (
     moment,
     powers,
 )
-from fullrank.lab.coefficient_rank import (
+from fullrank.lab.theory.coefficient_rank import (
     GROWTH_WITHOUT_GAIN,
     Certificate,
     Injectivity,
@@ -32,17 +40,11 @@ from fullrank.lab.coefficient_rank import (
     stacked_overlap,
     stacking_gain,
 )
-from fullrank.lab.collide import Collision, collide
-from fullrank.lab.distance import multiset_distance
-from fullrank.lab.equivariance import Equivariance, is_equivariant
-from fullrank.lab.examine import Finding, examine
-from fullrank.lab.layer_aggregator import as_aggregator, coefficient_aggregator
-from fullrank.lab.neighborhood import Neighborhood, neighborhood_of
-from fullrank.lab.pairs import SUITES, PairSuite, load_suite, relabel
-from fullrank.lab.probe import LayerProfile, profile
-from fullrank.lab.reference import PairNet
-from fullrank.lab.separates import Separation, separates
-from fullrank.lab.strength import (
+from fullrank.lab.theory.derivation import Derivation, derive
+from fullrank.lab.theory.distance import multiset_distance
+from fullrank.lab.theory.equivariance import Equivariance, is_equivariant
+from fullrank.lab.theory.layer_aggregator import as_aggregator, coefficient_aggregator
+from fullrank.lab.theory.strength import (
     Comparison,
     Proof,
     Unknown,
@@ -50,7 +52,6 @@ from fullrank.lab.strength import (
     as_strong,
     compare,
 )
-from fullrank.lab.wl import wl_classes, wl_colors
 
 __all__ = [
     "GROWTH_WITHOUT_GAIN",
@@ -67,6 +68,7 @@ __all__ = [
     "Certificate",
     "Collision",
     "Comparison",
+    "Derivation",
     "Equivariance",
     "Finding",
     "Injectivity",
@@ -92,6 +94,7 @@ __all__ = [
     "coefficient_aggregator",
     "collide",
     "compare",
+    "derive",
     "effective_rank",
     "examine",
     "injectivity",
@@ -116,7 +119,7 @@ __all__ = [
 def __getattr__(name: str):
     # Lightning is slow to import and needed by the monitor only.
     if name == "RankMonitor":
-        from fullrank.lab.monitor import RankMonitor
+        from fullrank.lab.probe.monitor import RankMonitor
 
         return RankMonitor
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

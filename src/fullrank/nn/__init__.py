@@ -7,22 +7,21 @@ from fullrank.nn.coefficients import (
     MeanCoefficients,
     OneCoefficients,
     Stack,
+    StructuralCoefficients,
     SymmetricNormCoefficients,
     TanhCoefficients,
 )
-from fullrank.nn.comb_conv import CombConv
-from fullrank.nn.derivation import Derivation, derive
-from fullrank.nn.expanding_conv import ExpandingConv
-from fullrank.nn.graph_net import (
+from fullrank.nn.conv.comb_conv import CombConv
+from fullrank.nn.conv.expanding_conv import ExpandingConv
+from fullrank.nn.conv.three_stage import ThreeStageGAT, ThreeStageGCN, ThreeStageGIN0
+from fullrank.nn.models.graph_net import (
     OGB_ATOM_DIMS,
     OGB_BOND_DIMS,
     CategoryEncoder,
     GraphNet,
 )
 from fullrank.nn.neighborhoods import Neighborhoods
-from fullrank.nn.registry import conv_names, make_conv, register_conv
-from fullrank.nn.structural_coefficients import StructuralCoefficients
-from fullrank.nn.three_stage import ThreeStageGAT, ThreeStageGCN, ThreeStageGIN0
+from fullrank.nn.resolver import conv_names, make_conv, register_conv
 
 __all__ = [
     "OGB_ATOM_DIMS",
@@ -31,7 +30,6 @@ __all__ = [
     "CategoryEncoder",
     "Coefficients",
     "CombConv",
-    "Derivation",
     "ExpandingConv",
     "GATCoefficients",
     "GraphNet",
@@ -46,7 +44,6 @@ __all__ = [
     "ThreeStageGCN",
     "ThreeStageGIN0",
     "conv_names",
-    "derive",
     "make_conv",
     "register_conv",
 ]

@@ -9,7 +9,7 @@ from torch import Tensor
 from torch_geometric.typing import SparseTensor
 from torch_geometric.utils import is_sparse, to_edge_index
 
-from fullrank.nn.edgewise import take_rows
+from fullrank.nn.kernels.edgewise import take_rows
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from typing import Any, Literal
 import yaml
 from pydantic import BaseModel, ConfigDict
 
-from fullrank.data.errors import nearest
+from fullrank.errors import ConfigError, nearest
 from fullrank.train.config import AGGREGATORS, FOLDS, Config, parse, yaml_values
 
 SCALES = ("paper", "small")
@@ -20,10 +20,6 @@ SCALES = ("paper", "small")
 ONE_SPLIT = "split"
 # Replaced by a scale, not changed: the options of one schedule mean nothing to another.
 _WHOLE = ("optimizer", "schedule")
-
-
-class PaperError(ValueError):
-    """A table, model, data set or scale that does not exist."""
 
 
 class _Data(BaseModel):
@@ -121,7 +117,7 @@ def table_names() -> list[str]:
 def load_table(name: str) -> Table:
     """The table of that name."""
     if name not in table_names():
-        raise PaperError(
+        raise ConfigError(
             f"there is no table {name!r}{nearest(name, [*table_names(), *figures()])}; "
             f"there are {', '.join([*table_names(), *figures()])}"
         )
@@ -161,7 +157,7 @@ def cells(
     name = figure.table if figure else name
     table = load_table(name)
     if scale not in table.scales:
-        raise PaperError(
+        raise ConfigError(
             f"there is no scale {scale!r}{nearest(scale, SCALES)}; "
             f"there are {' and '.join(SCALES)}"
         )
@@ -189,7 +185,7 @@ class _Chosen:
         for name in names:
             if name not in (*rows, *table.columns, *protocols):
                 known = [*rows, *table.columns, *short, *protocols]
-                raise PaperError(
+                raise ConfigError(
                     f"no model, data set or protocol is called {name!r}"
                     f"{nearest(name, known)}; models: {', '.join(rows)}; data sets: "
                     f"{', '.join(table.columns)}; protocols: {', '.join(protocols)}"
@@ -221,7 +217,7 @@ def _experiments(
             values[section] = kept | new
     if epochs is not None:
         if values["schedule"]["name"] != "step":
-            raise PaperError(
+            raise ConfigError(
                 f"at the scale {scale} the schedule is {values['schedule']['name']} "
                 f"over all epochs, so the runs of {epochs} epochs would be others; "
                 f"leave --epochs out"

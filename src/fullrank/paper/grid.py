@@ -23,6 +23,7 @@ from filelock import FileLock
 from fullrank.data import GraphDataset
 from fullrank.data.cache import ROOT_VARIABLE
 from fullrank.data.files import MIRROR_VARIABLE
+from fullrank.errors import MissingPackage, RunError
 from fullrank.train import Config, Interrupted, finished, run_one
 from fullrank.train.config import DataConfig
 from fullrank.train.files import replacing
@@ -34,10 +35,6 @@ _SECONDS_TO_LET_GO = 120
 _SECONDS_TO_ANSWER = 5
 # All of a run folder but its weights.
 _SMALL_FILES = ("*.json", "*.yaml", "*.csv")
-
-
-class GridError(ValueError):
-    """A grid that cannot start."""
 
 
 @dataclass
@@ -323,7 +320,7 @@ def _connect(address: str) -> Any:
     try:
         import ray
     except ModuleNotFoundError:
-        raise ModuleNotFoundError(
+        raise MissingPackage(
             "--ray needs Ray: pip install 'fullrank[cluster]'"
         ) from None
     if address != "auto":
@@ -337,7 +334,7 @@ def _connect(address: str) -> Any:
                 logging_level=logging.ERROR,
             )
         except (ConnectionError, ValueError, RuntimeError) as error:
-            raise GridError(
+            raise RunError(
                 f"there is no Ray cluster at {address!r}: start one with "
                 f"`ray start --head`, or leave --ray out to run here ({error})"
             ) from None
@@ -356,11 +353,11 @@ def _check_that_it_answers(address: str) -> None:
     try:
         socket.create_connection((host, int(port)), _SECONDS_TO_ANSWER).close()
     except ValueError:
-        raise GridError(
+        raise RunError(
             f"a Ray address is auto, HOST:PORT or ray://HOST:PORT, got {address!r}"
         ) from None
     except OSError as error:
-        raise GridError(
+        raise RunError(
             f"no Ray cluster answers at {address!r} ({error.strerror or error}); "
             f"`ray status` on the cluster's head says its address"
         ) from None

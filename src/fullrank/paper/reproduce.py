@@ -9,6 +9,7 @@ from statistics import median
 import torch
 
 from fullrank.data import GraphDataset
+from fullrank.errors import FullrankError
 from fullrank.paper.cells import Cell
 from fullrank.paper.grid import unfinished
 from fullrank.train import Config, runs_of
@@ -65,7 +66,7 @@ def estimate(
         left = unfinished(runs, elsewhere)
         try:
             costs = {run.id: stopwatch.cost(run) for run in runs}
-        except (ValueError, OSError, ModuleNotFoundError) as error:
+        except (FullrankError, OSError) as error:
             done = len(runs) - len(left)
             yield Estimate(cell, len(runs), done, [], None, str(error))
             continue

@@ -14,7 +14,7 @@ from fullrank.train import Config, finished, load_config, runs_of, summarize
 from fullrank.train.config import FOLDS
 from fullrank.train.files import read_json
 from fullrank.train.journal import read_curve
-from fullrank.train.measures import LOWER_IS_BETTER
+from fullrank.train.metrics import LOWER_IS_BETTER
 
 # Where curves come from: the part that the epochs are watched on.
 _WATCHED = {"gin": "test"}

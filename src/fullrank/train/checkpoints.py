@@ -13,12 +13,9 @@ import torch
 from lightning.fabric.plugins import TorchCheckpointIO
 from lightning.pytorch.callbacks import Checkpoint
 
+from fullrank.errors import RunError
 from fullrank.train.files import replacing
-from fullrank.train.measures import LOWER_IS_BETTER
-
-
-class CheckpointError(ValueError):
-    """A checkpoint that cannot be used."""
+from fullrank.train.metrics import LOWER_IS_BETTER
 
 
 def load_checkpoint(file: Path, run: str) -> dict[str, Any]:
@@ -27,16 +24,14 @@ def load_checkpoint(file: Path, run: str) -> dict[str, Any]:
         content = torch.load(file, map_location="cpu", weights_only=True)
         found = content["run"]
     except FileNotFoundError:
-        raise CheckpointError(f"there is no checkpoint {file}") from None
+        raise RunError(f"there is no checkpoint {file}") from None
     except OSError:
         raise
     except Exception as error:
         reason = str(error).partition("\n")[0] or type(error).__name__
-        raise CheckpointError(
-            f"{file} is not one of our checkpoints: {reason}"
-        ) from None
+        raise RunError(f"{file} is not one of our checkpoints: {reason}") from None
     if found != run:
-        raise CheckpointError(
+        raise RunError(
             f"{file} belongs to the run {found}, not to {run}: its configuration was "
             f"another one; move the checkpoint away, or restore the configuration"
         )

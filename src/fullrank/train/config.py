@@ -23,10 +23,10 @@ from pydantic import (
 )
 
 from fullrank.data import known_names
-from fullrank.data.errors import nearest
 from fullrank.data.tables import is_table
+from fullrank.errors import ConfigError, nearest
 from fullrank.nn import conv_names
-from fullrank.nn.graph_net import HEADS, READOUTS
+from fullrank.nn.models.graph_net import HEADS, READOUTS
 
 # What `model.s` is called by the convolutions that have it.
 AGGREGATORS = {
@@ -39,10 +39,6 @@ AGGREGATORS = {
 STRUCTURAL = ("expc-structural", "combc-structural")
 RE_SUM = ("expc", "combc", *STRUCTURAL)
 FOLDS = ("gin", "fair")
-
-
-class ConfigError(ValueError):
-    """A configuration that cannot be run."""
 
 
 class _Section(BaseModel):

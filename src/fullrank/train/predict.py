@@ -163,8 +163,8 @@ class Reader:
     @property
     def fields(self) -> dict[str, Any]:
         """What the packed graphs carry."""
-        from fullrank.data.qm9 import batch_fields
-        from fullrank.data.smiles import MOLECULE_FIELDS
+        from fullrank.data.sources.csv import MOLECULE_FIELDS
+        from fullrank.data.sources.qm9 import batch_fields
 
         if self.qm9:
             return batch_fields(self.distance, targets=False)
@@ -173,7 +173,7 @@ class Reader:
     def from_smiles(self, smiles: str) -> Graph:
         from rdkit import Chem
 
-        from fullrank.data.smiles import molecule
+        from fullrank.data.sources.csv import molecule
 
         mol = molecule(smiles, self.fragments)
         if not self.qm9:
@@ -186,8 +186,8 @@ class Reader:
         return self.from_molecule(mol)
 
     def from_molecule(self, mol: "Chem.Mol | None") -> Graph:
-        from fullrank.data.qm9 import graph_from_conformer
-        from fullrank.data.smiles import graph_from_molecule
+        from fullrank.data.sources.csv import graph_from_molecule
+        from fullrank.data.sources.qm9 import graph_from_conformer
 
         if mol is None:
             raise DataError("RDKit cannot read this entry")

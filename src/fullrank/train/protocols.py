@@ -10,7 +10,7 @@ from fullrank.data import GraphDataset
 from fullrank.train.config import FOLDS, Config, ConfigError
 from fullrank.train.files import replacing, write_json
 from fullrank.train.journal import read_curve
-from fullrank.train.measures import LOWER_IS_BETTER
+from fullrank.train.metrics import LOWER_IS_BETTER
 from fullrank.train.run import finished, leading, run_one
 from fullrank.train.sources import load_dataset
 

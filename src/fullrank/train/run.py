@@ -21,9 +21,10 @@ from rich.console import Console
 
 from fullrank.data import GraphDataset, PackedLoader, Split
 from fullrank.data.splits import PARTS
+from fullrank.errors import ConfigError, RunError
 from fullrank.train.blueprint import draw_blueprint
 from fullrank.train.checkpoints import EpochKeeper, SafeFiles, load_checkpoint
-from fullrank.train.config import Config, ConfigError
+from fullrank.train.config import Config
 from fullrank.train.environment import (
     environment,
     forget_peak_memory,
@@ -32,14 +33,10 @@ from fullrank.train.environment import (
 from fullrank.train.files import read_json, remove_leftovers, replacing, write_json
 from fullrank.train.interrupt import Interrupted, StopBetweenBatches
 from fullrank.train.journal import Journal, read_curve, read_rows
-from fullrank.train.measures import main_metric
+from fullrank.train.metrics import main_metric
 from fullrank.train.progress import EpochBar
 from fullrank.train.sources import load_dataset, make_split
 from fullrank.train.task import Diverged, GraphTask
-
-
-class RunError(ValueError):
-    """A run that cannot go on."""
 
 
 def run_one(

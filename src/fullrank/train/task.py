@@ -12,7 +12,7 @@ from fullrank.data import GraphDataset, PackedLoader
 from fullrank.train.blueprint import Blueprint
 from fullrank.train.config import Config
 from fullrank.train.losses import Loss
-from fullrank.train.measures import Epoch, measure
+from fullrank.train.metrics import Epoch, measure
 
 
 class Diverged(ValueError):

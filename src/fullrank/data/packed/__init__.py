@@ -1,0 +1,1 @@
+"""All graphs of a set in flat arrays."""

@@ -1,0 +1,397 @@
+"""All graphs of a set in a few flat arrays; a batch is index arithmetic.
+
+Arrays are named by their level: ``node.x`` has a row for each node, ``edge.bond`` for
+each edge, ``graph.y`` for each graph, always graph by graph. Graph ``g`` owns the node
+rows ``node_ptr[g]:node_ptr[g + 1]`` and the edge rows ``edge_ptr[g]:edge_ptr[g + 1]``;
+its edges are sorted by destination, so those of every batch are too.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache, cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch_geometric.data import Batch, Data
+
+from fullrank.errors import DataError
+
+LEVELS = ("node", "edge", "graph")
+_DataBatch = type(Batch())
+
+
+@dataclass(frozen=True)
+class Part:
+    """One stored array's share in a field of a batch.
+
+    Args:
+        array: The stored array with its level, such as ``"edge.bond"``.
+        one_hot: Give the integers of this array out as rows of so many zeros and a
+            one; an integer that is too large gives zeros only.
+        columns: Give out only these columns.
+    """
+
+    array: str
+    one_hot: int | None = None
+    columns: tuple[int, ...] | None = None
+
+    def take(self, stored: np.ndarray, rows: np.ndarray, dtype: str) -> np.ndarray:
+        values = stored.take(rows, axis=0)
+        if self.one_hot is not None:
+            return _one_hot(self.one_hot, dtype).take(values, axis=0, mode="clip")
+        if self.columns is not None:
+            values = values[:, self.columns]
+        return values.astype(dtype, copy=False)
+
+
+@dataclass(frozen=True)
+class Field:
+    """An attribute of a batch: stored arrays side by side, in one data type."""
+
+    parts: tuple[Part, ...]
+    dtype: str = "float32"
+
+    @cached_property
+    def level(self) -> str:
+        return self.parts[0].array.split(".")[0]
+
+    def take(self, arrays: Mapping[str, np.ndarray], rows: np.ndarray) -> torch.Tensor:
+        pieces = [
+            part.take(arrays[part.array], rows, self.dtype) for part in self.parts
+        ]
+        if len(pieces) > 1:
+            pieces = [p[:, None] if p.ndim == 1 else p for p in pieces]
+            return torch.from_numpy(np.concatenate(pieces, axis=1))
+        return torch.from_numpy(pieces[0])
+
+
+class Texts(Sequence[str]):
+    """One string a graph, stored as UTF-8 bytes with offsets."""
+
+    def __init__(self, utf8: np.ndarray, ptr: np.ndarray) -> None:
+        self._utf8, self._ptr = utf8, ptr
+
+    def __len__(self) -> int:
+        return len(self._ptr) - 1
+
+    def __getitem__(self, index):
+        if isinstance(index, slice):
+            return [self[i] for i in range(*index.indices(len(self)))]
+        if not -len(self) <= index < len(self):
+            raise IndexError(f"text {index} of {len(self)}")
+        start, stop = self._ptr[index % len(self)], self._ptr[index % len(self) + 1]
+        return bytes(self._utf8[start:stop]).decode()
+
+
+class Graph(NamedTuple):
+    """One graph on its way into a packed set.
+
+    ``edge_index`` is ``[2, E]``; ``arrays`` are named by level, such as ``node.x``,
+    with one value or row for the graph in ``graph.NAME``.
+    """
+
+    num_nodes: int
+    edge_index: np.ndarray
+    arrays: Mapping[str, np.ndarray]
+
+
+@dataclass(frozen=True, eq=False)
+class PackedGraphs:
+    """A set of graphs as flat arrays.
+
+    Args:
+        node_ptr: Where each graph's nodes start, and their total: ``[G + 1]``.
+        edge_ptr: The same for its edges: ``[G + 1]``.
+        src, dst: The two ends of each edge, counted within its graph: ``[E]``.
+        arrays: Stored arrays by level and name; ``text.NAME.utf8`` with
+            ``text.NAME.ptr`` hold one string a graph.
+        fields: What a batch carries beside ``edge_index``, by attribute.
+        info: Whatever describes the set, as JSON holds it.
+    """
+
+    node_ptr: np.ndarray
+    edge_ptr: np.ndarray
+    src: np.ndarray
+    dst: np.ndarray
+    arrays: Mapping[str, np.ndarray] = field(default_factory=dict)
+    fields: Mapping[str, Field] = field(default_factory=dict)
+    info: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def pack(
+        cls,
+        num_nodes: np.ndarray,
+        edge_index: np.ndarray,
+        arrays: Mapping[str, np.ndarray] | None = None,
+        fields: Mapping[str, Field] | None = None,
+        info: Mapping[str, Any] | None = None,
+    ) -> "PackedGraphs":
+        """Check the graphs, sort their edges by destination and pack them.
+
+        Args:
+            num_nodes: How many each graph has: ``[G]``.
+            edge_index: Source and destination of the edges in any order, with nodes
+                counted over all graphs: ``[2, E]``.
+            arrays: Rows in the same order as graphs, nodes and edges come here.
+            fields: By default every array becomes an attribute of its own name.
+        """
+        arrays = {name: np.asarray(values) for name, values in (arrays or {}).items()}
+        node_ptr = offsets(num_nodes)
+        totals = {"graph": len(num_nodes), "node": node_ptr[-1]}
+        totals["edge"] = edge_index.shape[1]
+        for name, values in arrays.items():
+            wanted = totals.get(name.split(".")[0], len(values))
+            if len(values) != wanted:
+                raise DataError(f"array {name!r} has {len(values)} rows, not {wanted}")
+
+        graph_of_edge = _graph_of_edges(num_nodes, edge_index)
+        first_node = node_ptr[graph_of_edge]  # [E]
+        src, dst = ((ends - first_node).astype(np.int32) for ends in edge_index)
+        order = _ascending(edge_index[1])  # brings the edges of a graph together, too
+        if order is not None:
+            src, dst = src.take(order), dst.take(order)
+            arrays |= {k: a[order] for k, a in arrays.items() if k.startswith("edge.")}
+        return cls(
+            node_ptr,
+            offsets(np.bincount(graph_of_edge, minlength=len(num_nodes))),
+            src,
+            dst,
+            arrays,
+            _own_fields(arrays) if fields is None else fields,
+            info or {},
+        )
+
+    @classmethod
+    def from_graphs(
+        cls,
+        graphs: Sequence[Graph],
+        arrays: Mapping[str, np.ndarray] | None = None,
+        fields: Mapping[str, Field] | None = None,
+        info: Mapping[str, Any] | None = None,
+    ) -> "PackedGraphs":
+        """Pack single graphs; ``arrays`` are given for all of them at once."""
+        if not graphs:
+            raise DataError("there is no graph to pack")
+        joined = {}
+        for name in graphs[0].arrays:
+            rows = [graph.arrays[name] for graph in graphs]
+            one_a_graph = name.startswith("graph.")
+            joined[name] = np.stack(rows) if one_a_graph else np.concatenate(rows)
+        num_nodes = np.array([graph.num_nodes for graph in graphs])
+        num_edges = np.array([graph.edge_index.shape[1] for graph in graphs])
+        edge_index = np.concatenate([graph.edge_index for graph in graphs], axis=1)
+        return cls.pack(
+            num_nodes,
+            over_all_graphs(num_nodes, num_edges, edge_index),
+            {**joined, **(arrays or {})},
+            fields,
+            info,
+        )
+
+    def __len__(self) -> int:
+        return len(self.node_ptr) - 1
+
+    def __repr__(self) -> str:
+        return (
+            f"PackedGraphs({len(self)} graphs, {self.node_ptr[-1]} nodes, "
+            f"{self.edge_ptr[-1]} edges, fields={list(self.fields)})"
+        )
+
+    @property
+    def num_nodes(self) -> np.ndarray:
+        """How many nodes each graph has: ``[G]``."""
+        return np.diff(self.node_ptr)
+
+    @property
+    def num_edges(self) -> np.ndarray:
+        """How many directed edges each graph has: ``[G]``."""
+        return np.diff(self.edge_ptr)
+
+    def array(self, name: str) -> np.ndarray:
+        """The stored array ``name``, with or without its level."""
+        for key in (name, *(f"{level}.{name}" for level in LEVELS)):
+            if key in self.arrays:
+                return self.arrays[key]
+        raise DataError(f"no array {name!r}; there are {', '.join(self.arrays)}")
+
+    def texts(self, name: str) -> Texts:
+        """The string of each graph that is stored as ``name``."""
+        key = f"text.{name}"
+        if f"{key}.utf8" not in self.arrays:
+            raise DataError(f"this set stores no text {name!r} for its graphs")
+        return Texts(self.arrays[f"{key}.utf8"], self.arrays[f"{key}.ptr"])
+
+    def batch(self, indices: Sequence[int] | np.ndarray) -> Batch:
+        """The graphs ``indices``, in this order, as one PyG batch."""
+        graphs = np.array(indices, dtype=np.int64).reshape(-1)  # the batch's own
+        if len(graphs) == 0:
+            raise DataError("a batch needs at least one graph")
+        if graphs.min() < 0 or graphs.max() >= len(self):
+            wrong = graphs[(graphs < 0) | (graphs >= len(self))][0]
+            raise IndexError(f"graph {wrong} of a set of {len(self)}")
+
+        nodes, node_ptr, num_nodes = _rows(self.node_ptr, graphs)
+        edges, edge_ptr, num_edges = _rows(self.edge_ptr, graphs)
+        edge_index = np.empty((2, len(edges)), dtype=np.int64)
+        edge_index[0], edge_index[1] = self.src.take(edges), self.dst.take(edges)
+        edge_index += np.repeat(node_ptr[:-1], num_edges)
+
+        rows = {"node": nodes, "edge": edges, "graph": graphs}
+        content = {"edge_index": torch.from_numpy(edge_index)}
+        for name, wanted in self.fields.items():
+            content[name] = wanted.take(self.arrays, rows[wanted.level])
+        content["graph_id"] = torch.from_numpy(graphs)
+        # What Batch.from_data_list leaves behind for get_example to undo it with.
+        ptr = {
+            "node": torch.from_numpy(node_ptr),
+            "edge": torch.from_numpy(edge_ptr),
+            "graph": torch.arange(len(graphs) + 1),
+        }
+        slices = {n: ptr[f.level] for n, f in self.fields.items()}
+        slices |= {"edge_index": ptr["edge"], "graph_id": ptr["graph"]}
+        shifts = dict.fromkeys(slices, torch.zeros(len(graphs), dtype=torch.long))
+        shifts["edge_index"] = ptr["node"][:-1]
+
+        # Not Batch(...): its metaclass inspects signatures, which costs more time
+        # than all the gathering above.
+        batch = type.__call__(_DataBatch)
+        graph_of_node = np.repeat(np.arange(len(graphs)), num_nodes)
+        content |= {"batch": torch.from_numpy(graph_of_node), "ptr": ptr["node"]}
+        batch._store._mapping.update(content)
+        batch._num_graphs = len(graphs)
+        batch._slice_dict, batch._inc_dict = slices, shifts
+        return batch
+
+    def __getitem__(self, index: int) -> Data:
+        if not -len(self) <= index < len(self):
+            raise IndexError(f"graph {index} of a set of {len(self)}")
+        data = self.batch([index % len(self)]).get_example(0)
+        if not any(wanted.level == "node" for wanted in self.fields.values()):
+            data.num_nodes = int(self.num_nodes[index])
+        return data
+
+    def with_array(self, level: str, name: str, values: np.ndarray) -> "PackedGraphs":
+        """Also give out ``values``, one row for each node, edge or graph, as ``name``.
+
+        Rows stand in the stored order: graph by graph, edges sorted by destination.
+        """
+        if level not in LEVELS:
+            raise DataError(f"level must be one of {LEVELS}, got {level!r}")
+        total = {"node": self.node_ptr[-1], "edge": self.edge_ptr[-1]}
+        if len(values) != total.get(level, len(self)):
+            raise DataError(
+                f"{name!r} has {len(values)} rows, but the set has "
+                f"{total.get(level, len(self))} {level}s"
+            )
+        added = {f"{level}.{name}": np.asarray(values)}
+        return replace(
+            self,
+            arrays={**self.arrays, **added},
+            fields={**self.fields, **_own_fields(added)},
+        )
+
+    def save(self, folder: str | Path) -> None:
+        """Write the set to ``folder``, all of it or nothing."""
+        from fullrank.data.packed.storage import write
+
+        write(Path(folder), [self])
+
+    @classmethod
+    def open(cls, folder: str | Path) -> "PackedGraphs":
+        """Map the set in ``folder`` into memory without reading it."""
+        from fullrank.data.packed.storage import read
+
+        return read(Path(folder))
+
+
+def offsets(counts: np.ndarray) -> np.ndarray:
+    """Where each of ``counts`` runs of rows starts, and their total: ``[G + 1]``."""
+    return np.concatenate([[0], np.cumsum(counts, dtype=np.int64)])
+
+
+def text_arrays(name: str, texts: Sequence[str]) -> dict[str, np.ndarray]:
+    """The two stored arrays that hold one string a graph."""
+    encoded = [text.encode() for text in texts]
+    return {
+        f"text.{name}.utf8": np.frombuffer(b"".join(encoded), dtype=np.uint8),
+        f"text.{name}.ptr": offsets(np.array([len(e) for e in encoded], dtype=int)),
+    }
+
+
+@cache
+def _one_hot(size: int, dtype: str) -> np.ndarray:
+    """The rows of the integers below ``size``, and one of zeros."""
+    return np.eye(size + 1, size, dtype=dtype)
+
+
+def _rows(
+    ptr: np.ndarray, graphs: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The stored rows of some graphs, their offsets in the batch, their counts."""
+    start = ptr.take(graphs)
+    counts = ptr.take(graphs + 1) - start
+    batch_ptr = np.zeros(len(graphs) + 1, dtype=np.int64)
+    np.cumsum(counts, out=batch_ptr[1:])
+    rows = np.repeat(start - batch_ptr[:-1], counts)
+    rows += np.arange(len(rows))
+    return rows, batch_ptr, counts
+
+
+def _ascending(keys: np.ndarray) -> np.ndarray | None:
+    """The stable order that sorts ``keys``; None if they are sorted."""
+    if len(keys) < 2 or bool((keys[1:] >= keys[:-1]).all()):
+        return None
+    return np.argsort(keys, kind="stable")
+
+
+def over_all_graphs(
+    num_nodes: np.ndarray, num_edges: np.ndarray, edge_index: np.ndarray
+) -> np.ndarray:
+    """Edges that count nodes within their graph, as edges that count them all.
+
+    Args:
+        num_nodes, num_edges: How many each graph has: ``[G]``.
+        edge_index: Graph by graph: ``[2, E]``.
+    """
+    limit = np.repeat(num_nodes, num_edges)
+    outside = np.flatnonzero(((edge_index < 0) | (edge_index >= limit)).any(axis=0))
+    if len(outside):
+        edge = outside[0]
+        graph = np.searchsorted(np.cumsum(num_edges), edge, side="right")
+        raise DataError(
+            f"edge {edge} is {tuple(edge_index[:, edge].tolist())}, but its graph "
+            f"{graph} has {num_nodes[graph]} nodes, counted from 0"
+        )
+    return edge_index + np.repeat(offsets(num_nodes)[:-1], num_edges)
+
+
+def _graph_of_edges(num_nodes: np.ndarray, edge_index: np.ndarray) -> np.ndarray:
+    empty = np.flatnonzero(np.asarray(num_nodes) < 1)
+    if len(empty):
+        raise DataError(f"graph {empty[0]} has no nodes; leave such graphs out")
+    graph_of_node = np.repeat(np.arange(len(num_nodes)), num_nodes)
+    total = len(graph_of_node)
+    if edge_index.size and not 0 <= edge_index.min() <= edge_index.max() < total:
+        wrong = edge_index.max() if edge_index.min() >= 0 else edge_index.min()
+        raise DataError(f"an edge ends in node {wrong} of {total}, counted from 0")
+    graph, other = graph_of_node[edge_index]
+    between = np.flatnonzero(graph != other)
+    if len(between):
+        edge = between[0]
+        raise DataError(
+            f"edge {edge} joins graph {graph[edge]} and graph {other[edge]}"
+        )
+    return graph
+
+
+def _own_fields(arrays: Mapping[str, np.ndarray]) -> dict[str, Field]:
+    """Every array as an attribute of its own name, floats narrow and integers wide."""
+    fields = {}
+    for key, values in arrays.items():
+        level, name = key.split(".", 1)
+        if level in LEVELS:
+            dtype = "float32" if values.dtype.kind == "f" else "int64"
+            fields[name] = Field((Part(key),), dtype)
+    return fields

@@ -1,0 +1,107 @@
+"""Batches of a packed set, epoch after epoch."""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+from torch_geometric.data import Batch
+
+from fullrank.data.packed.graphs import PackedGraphs
+from fullrank.errors import DataError
+
+
+class PackedLoader:
+    """Gives out the batches of one epoch each time it is iterated.
+
+    The order of the graphs depends on ``seed`` and the number of the epoch alone, so a
+    pass can be repeated, resumed at any batch, or shared among processes. Each complete
+    pass moves on to the next epoch.
+
+    Args:
+        graphs: Where the graphs are.
+        indices: Which of them to give out; all by default.
+        batch_size: Graphs in a batch.
+        shuffle: A new order each epoch.
+        seed: Which orders.
+        drop_last: Leave out a last batch that is smaller than the others.
+        shard, num_shards: Give out the part of process ``shard`` of ``num_shards``.
+            Shuffled parts are filled up to equal length with graphs of other parts;
+            unshuffled parts hold every graph exactly once.
+    """
+
+    #: Lightning expects one of whatever has a sampler.
+    batch_sampler = None
+
+    def __init__(
+        self,
+        graphs: PackedGraphs,
+        indices: Sequence[int] | np.ndarray | None = None,
+        batch_size: int = 64,
+        shuffle: bool = False,
+        seed: int = 0,
+        drop_last: bool = False,
+        shard: int = 0,
+        num_shards: int = 1,
+    ) -> None:
+        if batch_size < 1:
+            raise DataError(f"batch_size must be at least 1, got {batch_size}")
+        if not 0 <= shard < num_shards:
+            raise DataError(f"shard must be in 0..{num_shards - 1}, got {shard}")
+        self.graphs = graphs
+        self.indices = np.arange(len(graphs)) if indices is None else np.array(indices)
+        self.batch_size = batch_size
+        self.shuffle = shuffle
+        self.seed = seed
+        self.drop_last = drop_last
+        self.shard, self.num_shards = shard, num_shards
+        self.epoch = 0
+        self._position = 0
+        self._resume_at = 0
+
+    @property
+    def sampler(self) -> "PackedLoader":
+        """Itself: what Lightning calls ``set_epoch`` on."""
+        return self
+
+    def __len__(self) -> int:
+        graphs = len(self._own(self.indices))
+        return (
+            graphs // self.batch_size
+            if self.drop_last
+            else -(-graphs // self.batch_size)
+        )
+
+    def __iter__(self) -> Iterator[Batch]:
+        order = self.order()
+        start, self._resume_at = self._resume_at, 0
+        for position in range(start, len(self)):
+            self._position = position + 1
+            first = position * self.batch_size
+            yield self.graphs.batch(order[first : first + self.batch_size])
+        self.epoch, self._position = self.epoch + 1, 0
+
+    def order(self) -> np.ndarray:
+        """The graphs of this epoch, in order: ``[len(indices)]``, or this shard's."""
+        order = self.indices
+        if self.shuffle:
+            order = np.random.default_rng([self.seed, self.epoch]).permutation(order)
+        return self._own(order)
+
+    def _own(self, order: np.ndarray) -> np.ndarray:
+        if self.shuffle and self.num_shards > 1:
+            length = -(-len(order) // self.num_shards) * self.num_shards
+            order = np.resize(order, length)  # repeats from the start
+        return order[self.shard :: self.num_shards]
+
+    def set_epoch(self, epoch: int) -> None:
+        """Let the next pass be that of ``epoch``."""
+        if epoch != self.epoch:
+            self.epoch, self._position, self._resume_at = epoch, 0, 0
+
+    def state_dict(self) -> dict[str, int]:
+        """The epoch, and how many of its batches were given out."""
+        return {"epoch": self.epoch, "position": self._position}
+
+    def load_state_dict(self, state: Mapping[str, int]) -> None:
+        """Let the next pass go on where ``state`` was taken."""
+        self.epoch = state["epoch"]
+        self._position = self._resume_at = state["position"]

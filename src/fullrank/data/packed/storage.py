@@ -1,0 +1,250 @@
+"""A packed set on disk: a folder of plain arrays and a header that vouches for them.
+
+``header.json`` names the format and its version, and gives each array's data type,
+shape and SHA-256; ``NAME.bin`` holds the numbers, little-endian, row after row. Opening
+checks the header and the sizes and maps the files; `verify` reads and checks all.
+"""
+
+import hashlib
+import json
+import os
+import re
+import shutil
+import uuid
+from collections.abc import Iterable, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fullrank.data.packed.graphs import Field, PackedGraphs, Part
+from fullrank.errors import DataError
+
+FORMAT = "fullrank packed graphs"
+VERSION = 1
+HEADER = "header.json"
+_STRUCTURE = ("node_ptr", "edge_ptr", "src", "dst")
+
+
+class PackedFileError(DataError):
+    """A folder that is not, or no longer, a complete packed set."""
+
+
+def write(
+    folder: Path, parts: Iterable[PackedGraphs], info: Mapping[str, Any] | None = None
+) -> None:
+    """Write the graphs of all ``parts``, one after the other, to ``folder``.
+
+    Only one part is in memory at a time. The folder appears under its name when it is
+    complete and its checksums are right, and replaces what was there.
+
+    Args:
+        info: Replaces the parts' own.
+    """
+    with replacing(folder) as unfinished, ExitStack() as files:
+        writer = _Writer(unfinished, files)
+        for part in parts:
+            with _named(folder):
+                writer.append(part)
+        with _named(folder):
+            files.close()
+            writer.finish(info)
+        verify(unfinished)
+
+
+@contextmanager
+def _named(folder: Path):
+    """Say where it was when the disk is full or the folder must not be written."""
+    try:
+        yield
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise DataError(f"cannot write {folder}: {reason}") from error
+
+
+@contextmanager
+def replacing(folder: Path):
+    """A new folder beside ``folder`` that takes its place if all goes well."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = folder.with_name(f".{folder.name}.{uuid.uuid4().hex[:8]}")
+    unfinished.mkdir()
+    try:
+        yield unfinished
+        if folder.exists():
+            old = folder.with_name(f"{unfinished.name}.old")
+            os.replace(folder, old)
+            os.replace(unfinished, folder)
+            shutil.rmtree(old)
+        else:
+            os.replace(unfinished, folder)
+    finally:
+        shutil.rmtree(unfinished, ignore_errors=True)
+
+
+def read(folder: Path) -> PackedGraphs:
+    """Map the set in ``folder`` after checking its header and the files' sizes."""
+    header = _header(folder)
+    try:
+        arrays = {
+            name: _map(folder / f"{name}.bin", entry)
+            for name, entry in header["arrays"].items()
+        }
+        structure = {name: arrays.pop(name) for name in _STRUCTURE}
+        fields = {
+            name: Field(tuple(_part(p) for p in entry["parts"]), entry["dtype"])
+            for name, entry in header["fields"].items()
+        }
+        info = header["info"]
+    except KeyError as error:
+        raise PackedFileError(f"{folder / HEADER} lacks {error}") from error
+    graphs = PackedGraphs(**structure, arrays=arrays, fields=fields, info=info)
+    _check_rows(folder, graphs)
+    return graphs
+
+
+def _check_rows(folder: Path, graphs: PackedGraphs) -> None:
+    """Whether the arrays are as long as the offsets say."""
+    nodes, edges = int(graphs.node_ptr[-1]), int(graphs.edge_ptr[-1])
+    totals = {"node": nodes, "edge": edges, "graph": len(graphs)}
+    arrays = {"edge.src": graphs.src, "edge.dst": graphs.dst, **graphs.arrays}
+    for name, values in arrays.items():
+        level = name.split(".")[0]
+        if len(values) != totals.get(level, len(values)):
+            found = f"{len(values)} rows for {totals[level]} {level}s"
+            raise PackedFileError(f"{folder}: {name!r} has {found}")
+
+
+def verify(folder: Path) -> int:
+    """Compare every file in ``folder`` with its checksum; returns the bytes read."""
+    size = 0
+    for name, entry in _header(folder)["arrays"].items():
+        file = folder / f"{name}.bin"
+        _map(file, entry)
+        with file.open("rb") as stream:
+            found = hashlib.file_digest(stream, "sha256").hexdigest()
+        if found != entry["sha256"]:
+            raise PackedFileError(
+                f"{file} has changed since it was written (SHA-256 {found[:12]}…, "
+                f"expected {entry['sha256'][:12]}…); delete {folder} and prepare again"
+            )
+        size += file.stat().st_size
+    return size
+
+
+class _Writer:
+    """Appends parts to one file an array and remembers what the header needs."""
+
+    def __init__(self, folder: Path, files: ExitStack) -> None:
+        self._folder, self._files = folder, files
+        self._streams: dict[str, Any] = {}
+        self._digests: dict[str, Any] = {}
+        self._entries: dict[str, dict[str, Any]] = {}
+        self._ends: dict[str, int] = {}
+        self._first: PackedGraphs | None = None
+
+    def append(self, part: PackedGraphs) -> None:
+        if self._first is None:
+            self._first = part
+        elif list(part.arrays) != list(self._first.arrays):
+            raise DataError(
+                f"parts of one set must store the same arrays, got {list(part.arrays)} "
+                f"after {list(self._first.arrays)}"
+            )
+        structure = {"node_ptr": part.node_ptr, "edge_ptr": part.edge_ptr}
+        structure |= {"src": part.src, "dst": part.dst}
+        for name, values in {**structure, **part.arrays}.items():
+            self._append_rows(name, values)
+
+    def _append_rows(self, name: str, values: np.ndarray) -> None:
+        if name.endswith("ptr"):  # offsets go on where the last part ended
+            end = self._ends.get(name)
+            self._ends[name] = int(values[-1]) + (end or 0)
+            values = values if end is None else values[1:] + end
+        values = np.ascontiguousarray(values, dtype=values.dtype.newbyteorder("<"))
+        if name not in self._streams:
+            file = self._folder / f"{name}.bin"
+            # Unbuffered: closing must have nothing left to write to a full disk.
+            stream = self._files.enter_context(file.open("wb", buffering=0))
+            self._streams[name] = stream
+            self._digests[name] = hashlib.sha256()
+            shape = [0, *values.shape[1:]]
+            self._entries[name] = {"dtype": values.dtype.str, "shape": shape}
+        entry = self._entries[name]
+        kind, first = values.dtype.str, [values.dtype.str, *values.shape[1:]]
+        if first != [entry["dtype"], *entry["shape"][1:]]:
+            raise DataError(
+                f"array {name!r} is {entry['dtype']} {entry['shape'][1:]} in one part "
+                f"and {kind} {first[1:]} in another"
+            )
+        entry["shape"][0] += len(values)
+        content = values.reshape(-1).view(np.uint8).data
+        self._digests[name].update(content)
+        while content:
+            content = content[self._streams[name].write(content) :]
+
+    def finish(self, info: Mapping[str, Any] | None) -> None:
+        if self._first is None:
+            raise DataError("there is no graph to write")
+        for name, entry in self._entries.items():
+            entry["sha256"] = self._digests[name].hexdigest()
+        header = {
+            "format": FORMAT,
+            "version": VERSION,
+            "arrays": self._entries,
+            "fields": {k: asdict(f) for k, f in self._first.fields.items()},
+            "info": self._first.info if info is None else info,
+        }
+        text = json.dumps(header, indent=1, default=_plain)
+        (self._folder / HEADER).write_text(text, encoding="utf-8")
+
+
+def _plain(value: Any) -> Any:
+    """What JSON cannot hold, as what it can."""
+    if isinstance(value, Mapping):
+        return dict(value)
+    return value.item() if isinstance(value, np.generic) else value.tolist()
+
+
+def _header(folder: Path) -> dict[str, Any]:
+    file = folder / HEADER
+    try:
+        header = json.loads(file.read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise PackedFileError(f"{folder} holds no packed set: no {HEADER}") from error
+    except ValueError as error:
+        raise PackedFileError(f"{file} is not a header: {error}") from error
+    if not isinstance(header, dict) or header.get("format") != FORMAT:
+        raise PackedFileError(f"{file} is not the header of a packed set")
+    if header.get("version") != VERSION:
+        raise PackedFileError(
+            f"{file} has version {header.get('version')}, not {VERSION}; "
+            f"delete {folder} and prepare again"
+        )
+    for name in header.get("arrays", ()):
+        if not re.fullmatch(r"[\w ]+(\.[\w ]+)*", name):
+            raise PackedFileError(f"{file} lists an array of the strange name {name!r}")
+    return header
+
+
+def _map(file: Path, entry: Mapping[str, Any]) -> np.ndarray:
+    dtype, shape = np.dtype(entry["dtype"]), tuple(entry["shape"])
+    if dtype.hasobject:
+        raise PackedFileError(f"{file} holds Python objects, which are never read")
+    wanted = dtype.itemsize * int(np.prod(shape, dtype=np.int64))
+    size = file.stat().st_size if file.exists() else 0
+    if size != wanted:
+        raise PackedFileError(
+            f"{file} has {size} bytes instead of {wanted}; delete {file.parent} and "
+            f"prepare again"
+        )
+    if wanted == 0:  # an empty file cannot be mapped
+        return np.empty(shape, dtype)
+    # A plain array over the map: np.memmap's own subclass slows every gather down.
+    return np.asarray(np.memmap(file, dtype=dtype, mode="r", shape=shape))
+
+
+def _part(entry: Mapping[str, Any]) -> Part:
+    columns = entry["columns"]
+    return Part(entry["array"], entry["one_hot"], columns and tuple(columns))

@@ -1,0 +1,144 @@
+"""The user's own graphs: PyG ``Data`` or networkx graphs."""
+
+from collections.abc import Iterable
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from torch_geometric.data import Data
+from torch_geometric.utils import from_networkx
+
+from fullrank.data.dataset import (
+    METRICS,
+    Description,
+    Features,
+    GraphDataset,
+    Target,
+    Task,
+    described,
+)
+from fullrank.data.degree import degree_columns
+from fullrank.data.packed.graphs import (
+    Field,
+    Graph,
+    PackedGraphs,
+    Part,
+    over_all_graphs,
+)
+from fullrank.errors import DataError
+
+if TYPE_CHECKING:
+    import networkx as nx
+
+_LEVELS = {"x": "node", "pos": "node", "edge_attr": "edge", "y": "graph"}
+
+
+def from_graphs(
+    graphs: "Iterable[Data | nx.Graph]",
+    name: str = "graphs",
+    task: Task | None = None,
+) -> GraphDataset:
+    """Pack graphs in memory.
+
+    Of each graph ``x``, ``edge_attr``, ``pos`` and ``y`` are kept: attributes of a
+    ``Data``, or of the nodes, the edges and the ``graph`` dictionary in networkx.
+    Float features stay numbers, integer features are categories from 0. Nodes without
+    ``x`` get their degree.
+
+    Args:
+        task: By default ``"multiclass"`` for one whole number a graph, else
+            ``"regression"``; ``"binary"`` must be asked for.
+    """
+    single = [_as_graph(index, graph) for index, graph in enumerate(graphs)]
+    if not single:
+        raise DataError("there is no graph to pack")
+    for index, graph in enumerate(single):
+        _check_like_first(index, graph, single[0])
+    packed = PackedGraphs.from_graphs(single)
+    arrays, fields = dict(packed.arrays), dict(packed.fields)
+
+    task, y = _targets(arrays["graph.y"], task)
+    arrays["graph.y"] = y
+    fields["y"] = Field((Part("graph.y"),), "int64" if y.ndim == 1 else "float32")
+    if "node.x" in arrays:
+        node_features = _features(arrays["node.x"])
+    else:
+        ends = np.stack([packed.src, packed.dst])
+        edges = over_all_graphs(packed.num_nodes, packed.num_edges, ends)
+        degrees = degree_columns(edges, int(packed.node_ptr[-1]))
+        arrays |= degrees.arrays
+        fields["x"] = Field(degrees.parts)
+        node_features = Features("float", degrees.names)
+    edge_attr = arrays.get("edge.edge_attr")
+    description = Description(
+        name=name,
+        task=task,
+        targets=tuple(Target(f"y{i}") for i in range(y.shape[1] if y.ndim == 2 else 1)),
+        node_features=node_features,
+        edge_features=Features() if edge_attr is None else _features(edge_attr),
+        metric=METRICS[task],
+        default_split="folds" if task == "multiclass" else "random",
+        num_classes=int(y.max()) + 1 if task == "multiclass" else None,
+        source="graphs in memory",
+    )
+    info = asdict(description)
+    whole = replace(packed, arrays=arrays, fields=fields, info=info)
+    return GraphDataset(graphs=whole, **described(info))
+
+
+def _as_graph(index: int, graph: "Data | nx.Graph") -> Graph:
+    data = graph if isinstance(graph, Data) else from_networkx(graph)
+    if not data.num_nodes:
+        raise DataError(f"graph {index} has no nodes; leave such graphs out")
+    if data.get("y") is None:
+        raise DataError(f"graph {index} has no target y")
+    arrays = {}
+    for key, level in _LEVELS.items():
+        if data.get(key) is not None:
+            values = torch.as_tensor(data[key]).detach().cpu()
+            values = values.reshape(-1) if level == "graph" else values
+            values = (
+                values[:, None] if values.ndim == 1 and level != "graph" else values
+            )
+            arrays[f"{level}.{key}"] = values.numpy()
+    edges = data.edge_index
+    ends = np.zeros((2, 0), np.int64) if edges is None else edges.cpu().numpy()
+    return Graph(int(data.num_nodes), ends, arrays)
+
+
+def _check_like_first(index: int, graph: Graph, first: Graph) -> None:
+    for key in {**first.arrays, **graph.arrays}:
+        shapes = [
+            g.arrays[key].shape if key in g.arrays else None for g in (graph, first)
+        ]
+        columns = [shape and shape[-1] for shape in shapes]
+        if columns[0] != columns[1]:
+            raise DataError(
+                f"graph {index} has {columns[0] or 'no'} columns in "
+                f"{key.split('.')[1]!r}, but graph 0 has {columns[1] or 'none'}"
+            )
+
+
+def _targets(y: np.ndarray, task: Task | None) -> tuple[Task, np.ndarray]:
+    whole = y.dtype.kind in "iub" and y.shape[1] == 1
+    task = task or ("multiclass" if whole else "regression")
+    if task not in ("regression", "binary", "multiclass"):
+        raise DataError(
+            f"own graphs are for regression, binary or multiclass: {task!r}"
+        )
+    if task != "multiclass":
+        return task, y.astype(np.float64)
+    if not whole or y.min() < 0:
+        raise DataError("multiclass needs one class a graph, counted from 0")
+    return task, y[:, 0].astype(np.int64)
+
+
+def _features(values: np.ndarray) -> Features:
+    names = tuple(f"column {i}" for i in range(values.shape[1]))
+    if values.dtype.kind == "f":
+        return Features("float", names)
+    if values.size and values.min() < 0:
+        raise DataError(f"categories count from 0, but there is {values.min()}")
+    sizes = tuple((values.max(axis=0, initial=0) + 1).tolist())
+    return Features("categorical", names, sizes)

@@ -1,0 +1,300 @@
+"""OGB's raw files of a graph property set, read block by block.
+
+A set is a folder with ``raw/edge.csv.gz``, ``raw/num-node-list.csv.gz``,
+``raw/num-edge-list.csv.gz``, ``raw/graph-label.csv.gz``, features beside them, and
+``split/KIND/{train,valid,test}.csv.gz``.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from fullrank.data.dataset import Description, Features, Target, Task
+from fullrank.data.files import NumberStream, read_numbers, reading
+from fullrank.data.packages import need
+from fullrank.data.packed.graphs import (
+    Field,
+    PackedGraphs,
+    Part,
+    over_all_graphs,
+    text_arrays,
+)
+from fullrank.data.sources import tokens
+from fullrank.data.splits import PARTS
+from fullrank.errors import DataError
+
+METRICS = {"acc": "accuracy", "F1": "f1"}
+TASKS: dict[str, Task] = {
+    "binary classification": "binary",
+    "multiclass classification": "multiclass",
+    "regression": "regression",
+    "subtoken prediction": "tokens",
+}
+_ROWS_AT_ONCE = 2_000_000
+_ATOMS = (
+    "atomic number",
+    "chirality",
+    "degree",
+    "formal charge",
+    "hydrogens",
+    "radical electrons",
+    "hybridisation",
+    "aromatic",
+    "in ring",
+)
+_BONDS = ("bond type", "stereo", "conjugated")
+
+
+def molecule_features() -> tuple[Features, Features]:
+    """OGB's nine atom and three bond features."""
+    need("ogb")
+    from ogb.utils.features import get_atom_feature_dims, get_bond_feature_dims
+
+    return (
+        Features("categorical", _ATOMS, tuple(get_atom_feature_dims())),
+        Features("categorical", _BONDS, tuple(get_bond_feature_dims())),
+    )
+
+
+class RawSet:
+    """What all of OGB's graph sets have in common.
+
+    Args:
+        name: Of the set.
+        known: Its column in OGB's table of sets.
+        folder: Where ``raw`` and ``split`` are, or a folder with one that holds them.
+    """
+
+    node_features: Features
+    edge_features: Features
+
+    def __init__(self, name: str, known: Mapping[str, str], folder: Path) -> None:
+        homes = [folder, *sorted(f for f in folder.iterdir() if f.is_dir())]
+        self.folder = next((home for home in homes if (home / "raw").is_dir()), folder)
+        self.name, self.known = name, known
+        self.task = TASKS[known["task type"]]
+        self.num_nodes = read_numbers(self.raw("num-node-list")).reshape(-1)
+        self.num_edges = read_numbers(self.raw("num-edge-list")).reshape(-1)
+        self._check_length("num-edge-list", len(self.num_edges))
+        empty = np.flatnonzero(self.num_nodes < 1)
+        if len(empty):
+            file = self.raw("num-node-list")
+            raise DataError(f"{file}, line {empty[0] + 1}: a graph without nodes")
+        self.part = self._part_of_graphs()
+        self.texts: dict[str, list[str]] = {}
+        self.y = self._labels()
+        self._edges = NumberStream(self.raw("edge"), 2)
+
+    def raw(self, name: str) -> Path:
+        """One of the raw files."""
+        return self.folder / "raw" / f"{name}.csv.gz"
+
+    def description(self) -> Description:
+        """Everything a model must know."""
+        metric = self.known["eval metric"]
+        columns = self.y.shape[1] if self.y.ndim == 2 else 1
+        return Description(
+            name=self.name,
+            task=self.task,
+            targets=tuple(Target(f"task {i}") for i in range(columns)),
+            node_features=self.node_features,
+            edge_features=self.edge_features,
+            metric=METRICS.get(metric, metric),
+            default_split="given",
+            source=self.known["url"],
+        )
+
+    def blocks(self) -> Iterator[PackedGraphs]:
+        """All graphs, some at a time, so that a large set needs little memory."""
+        rows = np.cumsum(self.num_nodes + self.num_edges)
+        starts = np.unique(rows // _ROWS_AT_ONCE, return_index=True)[1].tolist()
+        for start, end in zip(starts, [*starts[1:], len(rows)], strict=True):
+            yield self._block(slice(start, end))
+        for stream in (s for s in vars(self).values() if isinstance(s, NumberStream)):
+            stream.finish()
+
+    def _block(self, graphs: slice) -> PackedGraphs:
+        num_nodes, num_edges = self.num_nodes[graphs], self.num_edges[graphs]
+        within = self._edges.take(int(num_edges.sum())).T  # [2, E]
+        limit = np.repeat(num_nodes, num_edges)
+        self._edges.check(
+            np.all((within >= 0) & (within < limit), axis=0),
+            lambda edge: f"an edge of a graph with {limit[edge]} nodes, counted from 0",
+        )
+        edge_index = over_all_graphs(num_nodes, num_edges, within)
+        edge_index, arrays = self._features(num_nodes, edge_index)
+        arrays |= {"graph.y": self.y[graphs], "graph.split": self.part[graphs]}
+        for name, texts in self.texts.items():
+            arrays |= text_arrays(name, texts[graphs])
+        floats = self.task in ("regression", "binary")
+        fields = {
+            "x": Field((Part("node.x"),), "int64"),
+            "edge_attr": Field((Part("edge.attr"),), self._edge_dtype()),
+            "y": Field((Part("graph.y"),), "float32" if floats else "int64"),
+        }
+        return PackedGraphs.pack(num_nodes, edge_index, arrays, fields)
+
+    def _features(
+        self, num_nodes: np.ndarray, edge_index: np.ndarray
+    ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+        """All edges of a block, and the arrays of its nodes and edges."""
+        raise NotImplementedError
+
+    def _edge_dtype(self) -> str:
+        return "int64" if self.edge_features.kind == "categorical" else "float32"
+
+    def _part_of_graphs(self) -> np.ndarray:
+        """0 train, 1 valid, 2 test, 255 none: ``[G]``."""
+        part_of_graph = np.full(len(self.num_nodes), 255, dtype=np.uint8)
+        for number, part in enumerate(PARTS):
+            file = self.folder / "split" / self.known["split"] / f"{part}.csv.gz"
+            graphs = read_numbers(file).reshape(-1)
+            outside = np.flatnonzero((graphs < 0) | (graphs >= len(part_of_graph)))
+            if len(outside):
+                raise DataError(
+                    f"{file}, line {outside[0] + 1}: graph {graphs[outside[0]]} of a "
+                    f"set of {len(part_of_graph)}"
+                )
+            part_of_graph[graphs] = number
+        return part_of_graph
+
+    def _labels(self) -> np.ndarray:
+        values = read_numbers(self.raw("graph-label"), np.float64)
+        self._check_length("graph-label", len(values))
+        return values
+
+    def _check_length(self, name: str, lines: int) -> None:
+        if lines != len(self.num_nodes):
+            raise DataError(
+                f"{self.raw(name)} has {lines} lines instead of {len(self.num_nodes)}"
+            )
+
+
+class Molecules(RawSet):
+    """``ogbg-mol*``: atoms and bonds by their categories."""
+
+    def __init__(self, name: str, known: Mapping[str, str], folder: Path) -> None:
+        self.node_features, self.edge_features = molecule_features()
+        super().__init__(name, known, folder)
+        self._atoms = NumberStream(self.raw("node-feat"), self.node_features.dim)
+        self._bonds = NumberStream(self.raw("edge-feat"), self.edge_features.dim)
+        mapping = self.folder / "mapping" / "mol.csv.gz"
+        if mapping.exists():
+            with reading(mapping, str):
+                smiles = pd.read_csv(mapping, usecols=["smiles"])["smiles"]
+            self.texts["smiles"] = smiles.str.strip().tolist()
+
+    def _features(
+        self, num_nodes: np.ndarray, edge_index: np.ndarray
+    ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+        atoms = take_categories(self._atoms, num_nodes.sum(), self.node_features)
+        bonds = take_categories(self._bonds, edge_index.shape[1], self.edge_features)
+        both_ways, twice = with_inverse(edge_index, bonds)
+        return both_ways, {"node.x": atoms, "edge.attr": twice}
+
+
+class Proteins(RawSet):
+    """``ogbg-ppa``: seven kinds of association on edges, nothing on nodes."""
+
+    node_features = Features("categorical", ("node",), (1,))
+    edge_features = Features("float", tuple(f"association {i}" for i in range(7)))
+
+    def __init__(self, name: str, known: Mapping[str, str], folder: Path) -> None:
+        super().__init__(name, known, folder)
+        self._kinds = NumberStream(self.raw("edge-feat"), 7, np.float64)
+
+    def description(self) -> Description:
+        classes = int(self.known["num classes"])
+        return replace(super().description(), num_classes=classes)
+
+    def _labels(self) -> np.ndarray:
+        return super()._labels()[:, 0].astype(np.int64)
+
+    def _features(
+        self, num_nodes: np.ndarray, edge_index: np.ndarray
+    ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+        kinds = self._kinds.take(edge_index.shape[1]).astype(np.float32)
+        both_ways, twice = with_inverse(edge_index, kinds)
+        nothing = np.zeros((num_nodes.sum(), 1), dtype=np.uint8)
+        return both_ways, {"node.x": nothing, "edge.attr": twice}
+
+
+class Code(RawSet):
+    """``ogbg-code2`` and the withdrawn ``ogbg-code``: syntax trees of functions."""
+
+    edge_features = tokens.EDGE_FEATURES
+
+    def __init__(self, name: str, known: Mapping[str, str], folder: Path) -> None:
+        super().__init__(name, known, folder)
+        self.node_features = tokens.node_features(
+            self._size_of("typeidx2type"), self._size_of("attridx2attr")
+        )
+        self._nodes = NumberStream(self.raw("node-feat"), 2)
+        self._depth = NumberStream(self.raw("node_depth"), 1)
+        self._is_token = NumberStream(self.raw("node_is_attributed"), 1)
+        self._order = NumberStream(self.raw("node_dfs_order"), 1)
+
+    def description(self) -> Description:
+        return replace(
+            super().description(),
+            targets=(Target("name"),),
+            num_classes=len(self._vocabulary) + 2,
+            num_tokens=tokens.NUM_TOKENS,
+            vocabulary=self._vocabulary,
+        )
+
+    def _labels(self) -> np.ndarray:
+        file = self.raw("graph-label")
+        with reading(file, str):
+            lines = pd.read_csv(file, header=None, dtype=str, keep_default_na=False)
+        names = lines[0].tolist()
+        self._check_length("graph-label", len(names))
+        self.texts["name"] = names
+        words = [name.split(" ") for name in names]
+        in_training = np.flatnonzero(self.part == 0)
+        self._vocabulary = tokens.vocabulary_of(words[i] for i in in_training)
+        return tokens.encode_names(words, self._vocabulary)
+
+    def _size_of(self, mapping: str) -> int:
+        file = self.folder / "mapping" / f"{mapping}.csv.gz"
+        with reading(file, str):
+            return len(pd.read_csv(file, keep_default_na=False))
+
+    def _features(
+        self, num_nodes: np.ndarray, edge_index: np.ndarray
+    ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+        rows = int(num_nodes.sum())
+        kind = Features("categorical", ("", ""), self.node_features.cardinalities[:2])
+        x = take_categories(self._nodes, rows, kind)
+        depth = self._depth.take(rows).clip(max=tokens.LARGEST_DEPTH)
+        graph_of_node = np.repeat(np.arange(len(num_nodes)), num_nodes)
+        edges, kinds = tokens.code_edges(
+            edge_index,
+            self._is_token.take(rows)[:, 0],
+            self._order.take(rows)[:, 0],
+            graph_of_node,
+        )
+        nodes = np.concatenate([x, depth.astype(x.dtype)], axis=1)
+        return edges, {"node.x": nodes, "edge.attr": kinds}
+
+
+def with_inverse(
+    edge_index: np.ndarray, features: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Every edge in both directions, with the same features."""
+    both = np.concatenate([edge_index, edge_index[::-1]], axis=1)
+    return both, np.concatenate([features, features])
+
+
+def take_categories(stream: NumberStream, rows: int, features: Features) -> np.ndarray:
+    """The next rows of ids, checked and as small as their range allows."""
+    values = stream.take(int(rows))
+    sizes = np.array(features.cardinalities)
+    stream.check(
+        np.all((values >= 0) & (values < sizes), axis=1),
+        lambda row: f"ids outside {features.cardinalities}",
+    )
+    return values.astype(np.min_scalar_type(int(sizes.max()) - 1))

@@ -1,0 +1,1 @@
+"""Whole graphs: which pairs are told apart."""

@@ -1,0 +1,232 @@
+"""Find two different neighbourhoods that a layer cannot tell apart."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.autograd.functional import jacobian
+
+from fullrank.lab.probe.hooks import aggregates
+from fullrank.lab.probe.jacobian import run_on
+from fullrank.lab.probe.neighborhood import Neighborhood
+from fullrank.lab.probe.precision import frozen_copy
+from fullrank.lab.theory.coefficient_rank import null_space
+from fullrank.lab.theory.distance import multiset_distance, nearest_reordering
+from fullrank.nn.conv.base import RankConv
+
+TOLERANCE = 1e-9
+NEWTON_STEPS = 40
+
+
+@dataclass(frozen=True)
+class Collision:
+    """Two neighbourhoods and what a layer makes of them.
+
+    Attributes:
+        found: Whether the outputs agree, to 1e-9 of their size.
+        first: The given neighbourhood.
+        second: The other one, with the same centre, size and degrees.
+        outputs: What the layer says of each, in float64.
+        gap: Largest difference of the outputs; if nothing was found, the smallest gap
+            that was reached.
+        distance: How far the neighbours of the second are from every reordering of
+            those of the first.
+        starts: How many times the search set out.
+        free: How many numbers the search may change, the neighbours' features.
+        sensed: On how many of them the output depends near the first neighbourhood,
+            the rank of its Jacobian; if fewer than `free`, a collision is near.
+    """
+
+    found: bool
+    first: Neighborhood
+    second: Neighborhood
+    outputs: tuple[Tensor, Tensor]
+    gap: float
+    distance: float
+    starts: int
+    free: int
+    sensed: int
+
+    def __str__(self) -> str:
+        if self.found:
+            return (
+                f"two neighbourhoods of {len(self.first)}, {self.distance:.2g} apart, "
+                f"with outputs {self.gap:.1e} apart"
+            )
+        return f"none found in {self.starts} starts; smallest gap {self.gap:.1e}"
+
+
+def collide(
+    layer: torch.nn.Module,
+    neighborhood: Neighborhood | Tensor,
+    of: str = "output",
+    distance: float = 0.5,
+    starts: int = 20,
+    seed: int = 0,
+) -> Collision:
+    """Look for a second neighbourhood that a layer maps where it maps the first.
+
+    The search leaves the first neighbourhood along directions that the layer ignores
+    (the null space of its Jacobian), which already arrives if the layer is linear, and
+    then returns to the wanted output by Newton steps that are kept at a distance from
+    every reordering of the first.
+
+    A layer whose output has fewer numbers than the neighbours have free features
+    collides always, ours too: that is counting, not weakness. What differs is the
+    *aggregate*, before the output is made of it.
+
+    Args:
+        layer: Any layer called as ``layer(x, edge_index[, edge_attr])``.
+        neighborhood: The first one; a tensor holds the centre's features in row 0.
+        of: Compare the layer's ``"output"``, or the ``"aggregate"`` it is made of.
+        distance: How different the second must be from every reordering.
+        starts: How often to set out, each time in another direction.
+        seed: Seeds the directions.
+    """
+    if isinstance(neighborhood, Tensor):
+        neighborhood = Neighborhood(neighborhood)
+    if len(neighborhood) < 2:
+        raise ValueError("the neighbourhood has no neighbours that could be changed")
+    first = neighborhood.double()
+    read = _reader(frozen_copy(layer), first, of)
+    origin = first.x[1:].clone()  # [n - 1, d]
+    wanted = read(origin)
+    search = _Search(read, origin, wanted, distance)
+    ignored = null_space(jacobian(read, origin).flatten(1), rtol=1e-9)
+    count = 0
+    for start in _starting_points(origin, ignored, distance, starts, seed):
+        count += 1
+        if search.descend(start):
+            break
+    second = first.with_neighbors(search.best)
+    return Collision(
+        found=search.gap <= search.tolerance,
+        first=first,
+        second=second,
+        outputs=(wanted, read(search.best)),
+        gap=search.gap,
+        distance=multiset_distance(origin, search.best),
+        starts=count,
+        free=origin.numel(),
+        sensed=origin.numel() - ignored.size(1),
+    )
+
+
+class _Search:
+    """Newton steps towards a wanted output, away from all reorderings of the origin."""
+
+    def __init__(
+        self,
+        read: Callable[[Tensor], Tensor],
+        origin: Tensor,
+        wanted: Tensor,
+        distance: float,
+    ):
+        self.read, self.origin, self.wanted = read, origin, wanted
+        self.distance = distance
+        self.tolerance = TOLERANCE * (float(wanted.abs().max()) or 1.0)
+        self.gap = float("inf")
+        self.best = origin
+
+    def descend(self, point: Tensor) -> bool:
+        """Walk from a point; tell whether a collision was reached."""
+        point = self._away(point)
+        error = self._error(point)
+        for _ in range(NEWTON_STEPS):
+            self._remember(point, error)
+            if self.gap <= self.tolerance:
+                return True
+            point, next_error = self._step(point, error)
+            if next_error.norm() > 0.999 * error.norm():
+                break
+            error = next_error
+        self._remember(point, self._error(point))
+        return self.gap <= self.tolerance
+
+    def _step(self, point: Tensor, error: Tensor) -> tuple[Tensor, Tensor]:
+        slope = jacobian(self.read, point).flatten(1)  # [outputs, (n - 1) d]
+        step = (torch.linalg.pinv(slope, rtol=1e-10) @ error).view_as(point)
+        for size in (1.0, 0.5, 0.25, 0.1):
+            candidate = self._away(point - size * step)
+            candidate_error = self._error(candidate)
+            if candidate_error.norm() < error.norm():
+                break
+        return candidate, candidate_error
+
+    def _error(self, point: Tensor) -> Tensor:
+        return self.read(point) - self.wanted
+
+    def _away(self, point: Tensor) -> Tensor:
+        """Push a point out of the forbidden balls around the reorderings."""
+        nearest = nearest_reordering(self.origin, point)
+        apart = float((point - nearest).norm())
+        if apart >= self.distance:
+            return point
+        return nearest + (point - nearest) * (1.001 * self.distance / max(apart, 1e-12))
+
+    def _remember(self, point: Tensor, error: Tensor) -> None:
+        gap = float(error.abs().max())
+        if gap < self.gap and multiset_distance(self.origin, point) >= self.distance:
+            self.gap, self.best = gap, point
+
+
+def _starting_points(
+    origin: Tensor, ignored: Tensor, distance: float, starts: int, seed: int
+) -> Iterator[Tensor]:
+    """Points beyond the distance, along ignored directions where there are any."""
+    generator = torch.Generator().manual_seed(seed)
+    for index in range(starts):
+        if ignored.size(1):
+            weights = _directions(ignored.size(1), index, generator)
+            direction = ignored @ weights
+        else:
+            direction = _directions(origin.numel(), index, generator)
+        size = distance * (1.1 + 0.2 * index)
+        yield origin + size * direction.view_as(origin) / direction.norm()
+
+
+def _directions(count: int, index: int, generator: torch.Generator) -> Tensor:
+    """By turns a random mixture of all directions and one of them alone."""
+    mixture = torch.randn(count, generator=generator, dtype=torch.float64)
+    if index % 2 == 0:
+        return mixture
+    alone = torch.zeros(count, dtype=torch.float64)
+    chosen = int(torch.randint(count, (1,), generator=generator))
+    alone[chosen] = mixture[chosen].sign()
+    return alone
+
+
+def _reader(
+    layer: torch.nn.Module, neighborhood: Neighborhood, of: str
+) -> Callable[[Tensor], Tensor]:
+    """What the layer says of the centre, as a function of the neighbours' features."""
+    if of not in ("output", "aggregate"):
+        raise ValueError(f"choose 'output' or 'aggregate' to collide, got {of!r}")
+    run = _run if of == "output" else _aggregate
+
+    def read(neighbors: Tensor) -> Tensor:
+        return run(layer, neighborhood.with_neighbors(neighbors))
+
+    return read
+
+
+def _run(layer: torch.nn.Module, neighborhood: Neighborhood) -> Tensor:
+    graph = neighborhood.graph()
+    return run_on(layer, graph.x, graph)[0].flatten()
+
+
+def _aggregate(layer: torch.nn.Module, neighborhood: Neighborhood) -> Tensor:
+    """The centre's aggregate: the summed expansion, or what PyG's layers aggregate."""
+    if isinstance(layer, RankConv):
+        graph = neighborhood.graph()
+        local = layer.neighborhoods(graph.x, graph.edge_index, graph.edge_attr)
+        expanded = layer.expand(local, layer.read_coefficients(local))
+        return expanded[local.dst == 0].sum(dim=0)
+    seen = aggregates(layer, lambda: _run(layer, neighborhood))
+    if not seen:
+        raise ValueError(
+            f"{type(layer).__name__} calls no aggregate of PyG's MessagePassing; "
+            f"collide its output instead"
+        )
+    return torch.cat([aggregate[0].flatten() for aggregate in seen])

@@ -1,0 +1,78 @@
+"""Everything the lab can say about the layers of a model on real graphs."""
+
+from dataclasses import dataclass
+
+import torch
+from torch_geometric.data import Data
+from torch_geometric.utils import degree
+
+from fullrank.lab.probe.calls import Call, record_calls
+from fullrank.lab.probe.collide import Collision, collide
+from fullrank.lab.probe.neighborhood import Neighborhood, neighborhood_of
+from fullrank.lab.probe.precision import double, frozen_copy
+from fullrank.lab.probe.profile import LayerProfile, profile_call
+from fullrank.lab.theory.coefficient_rank import numerical_rank
+
+PREFERRED_SIZE = 4
+CANDIDATES = 50
+STARTS = 6
+RTOL = 1e-9
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One layer: how much rank it keeps, and two neighbourhoods that it confuses.
+
+    Attributes:
+        profile: Ranks and sampling.
+        output: A collision of the layer's output.
+        aggregate: A collision of the aggregate that the output is made of.
+    """
+
+    profile: LayerProfile
+    output: Collision | None
+    aggregate: Collision | None
+
+
+def examine(model: torch.nn.Module, batch: Data, seed: int = 0) -> list[Finding]:
+    """Profile every convolution of a model and collide it on a real neighbourhood.
+
+    The model runs as a copy in float64, so that small singular values count.
+
+    Args:
+        model: A model called with the batch, or a layer.
+        batch: A PyG graph or batch.
+        seed: Seeds the search for collisions.
+    """
+    calls = record_calls(frozen_copy(model), double(batch))
+    return [_examine(call, seed) for call in calls]
+
+
+def _examine(call: Call, seed: int) -> Finding:
+    profile = profile_call(call, rtol=RTOL)
+    local = _pick_neighborhood(call)
+    colored = any(value is not None for value in call.extra.values())
+    if local is None or colored:
+        return Finding(profile, None, None)
+    distance = 0.25 * max(float(local.x[1:].norm()), 0.1)
+    output, aggregate = (
+        collide(call.conv, local, of, distance=distance, starts=STARTS, seed=seed)
+        for of in ("output", "aggregate")
+    )
+    return Finding(profile, output, aggregate)
+
+
+def _pick_neighborhood(call: Call) -> Neighborhood | None:
+    """A small neighbourhood whose rows are as independent as can be found."""
+    source, target = call.edge_index
+    sizes = degree(target[source != target], len(call.x), dtype=torch.long) + 1
+    if sizes.max() < 3:
+        return None
+    # Those of the preferred size, else the next larger, else the next smaller.
+    unlike = (sizes - PREFERRED_SIZE).abs() * 2 - (sizes > PREFERRED_SIZE).long()
+    unlike[sizes < 3] = unlike.max() + 1
+    nodes = (unlike == unlike.min()).nonzero().flatten()[:CANDIDATES].tolist()
+    found = [
+        neighborhood_of(node, call.x, call.edge_index, call.edge_attr) for node in nodes
+    ]
+    return max(found, key=lambda local: int(numerical_rank(local.x[1:], RTOL)))

@@ -1,0 +1,57 @@
+"""Watch rank and sampling while a model trains."""
+
+from collections.abc import Callable
+from typing import Any
+
+import lightning
+import torch
+from torch_geometric.data import Data
+
+from fullrank.lab.probe.profile import profile
+
+
+class RankMonitor(lightning.Callback):
+    """Log how much rank each convolution keeps, and over whom it sums.
+
+    Works with any Lightning module that holds convolutions of PyG or of fullrank. The
+    first training batch is kept and probed at the end of the epochs; what is logged is
+    ``kept/<layer>`` and ``sampling/<layer>`` for layers whose coefficients can be
+    read, ``rank M/<layer>`` for CombConv, and ``rank J/<layer>`` or
+    ``rank J (moving)/<layer>`` for others.
+
+    Args:
+        every_n_epochs: How often to probe.
+        run: How to run the module on a batch, by default ``module(batch)``.
+        max_nodes: As in :func:`fullrank.lab.profile`.
+    """
+
+    LOGGED = ("kept", "sampling", "rank M", "rank J", "rank J (moving)")
+
+    def __init__(
+        self,
+        every_n_epochs: int = 1,
+        run: Callable[[torch.nn.Module, Data], Any] | None = None,
+        max_nodes: int = 50,
+    ):
+        if every_n_epochs < 1:
+            raise ValueError(f"every_n_epochs must be at least 1, got {every_n_epochs}")
+        self.every_n_epochs = every_n_epochs
+        self.run = run
+        self.max_nodes = max_nodes
+        self.batch: Data | None = None
+
+    def on_train_batch_start(self, trainer, pl_module, batch, batch_idx) -> None:
+        if self.batch is None:
+            self.batch = batch
+
+    def on_train_epoch_end(self, trainer, pl_module) -> None:
+        if self.batch is None or trainer.current_epoch % self.every_n_epochs:
+            return
+        for layer in profile(
+            pl_module, self.batch, max_nodes=self.max_nodes, run=self.run
+        ):
+            measured = [name for name in self.LOGGED if name in layer.quantities()]
+            if "kept" in measured:
+                measured.remove("rank M")
+            for name in measured:
+                pl_module.log(f"{name}/{layer.name}", layer.mean(name))

@@ -1,0 +1,1 @@
+"""Aggregators, their order, coefficient matrices."""

@@ -1,0 +1,366 @@
+r"""The partial order of distinguishing strength, with proofs or witnesses.
+
+:math:`f \succeq g` holds when f tells apart whatever g tells apart. It is proved by
+showing that g is a function of f, and refuted by a witness: two multisets that g tells
+apart and f does not.
+"""
+
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import lru_cache
+from itertools import chain, combinations_with_replacement
+from numbers import Rational
+
+import numpy as np
+
+from fullrank.lab.theory.aggregators import (
+    MEAN,
+    SUM,
+    After,
+    Aggregator,
+    LinearBefore,
+    MatrixAggregator,
+    Multiset,
+    Product,
+    Statistic,
+)
+from fullrank.lab.theory.exact import null_space, rank
+
+SAME = 1e-9
+DIFFERENT = 1e-6
+
+
+@dataclass(frozen=True)
+class Proof:
+    """Why f is at least as strong as g, step by step."""
+
+    steps: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"yes: {'; '.join(self.steps)}"
+
+
+@dataclass(frozen=True)
+class Witness:
+    """Two multisets that `telling` tells apart and `confusing` does not.
+
+    Attributes:
+        first, second: The multisets.
+        confusing, telling: The aggregators.
+        exact: Whether both statements hold in rational arithmetic; otherwise the
+            outputs of `confusing` agree to 1e-9 and those of `telling` differ by more
+            than 1e-6, relative to their size.
+    """
+
+    first: Multiset
+    second: Multiset
+    confusing: Aggregator
+    telling: Aggregator
+    exact: bool
+
+    @property
+    def outputs(self) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+        """Both outputs of each aggregator, by its name."""
+        return {
+            f.name: (f(self.first), f(self.second))
+            for f in (self.confusing, self.telling)
+        }
+
+    def __str__(self) -> str:
+        how = "exactly" if self.exact else f"to {SAME:g}"
+        return (
+            f"no: {self.first} and {self.second}, told apart by {self.telling}, "
+            f"{how} the same for {self.confusing}"
+        )
+
+
+@dataclass(frozen=True)
+class Unknown:
+    """Neither proved nor refuted, after looking at so many multisets."""
+
+    looked_at: int
+
+    def __str__(self) -> str:
+        return f"unknown: no proof, and no witness among {self.looked_at} multisets"
+
+
+Evidence = Proof | Witness | Unknown
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The place of f and g in the partial order.
+
+    Attributes:
+        f, g: The aggregators.
+        at_least: Evidence for or against :math:`f \\succeq g`.
+        at_most: Evidence for or against :math:`g \\succeq f`.
+    """
+
+    f: Aggregator
+    g: Aggregator
+    at_least: Evidence
+    at_most: Evidence
+
+    @property
+    def verdict(self) -> str:
+        """f is *stronger*, *weaker*, *equal*, *incomparable*, or *undecided*."""
+        kinds = type(self.at_least), type(self.at_most)
+        return {
+            (Proof, Witness): "stronger",
+            (Witness, Proof): "weaker",
+            (Proof, Proof): "equal",
+            (Witness, Witness): "incomparable",
+        }.get(kinds, "undecided")
+
+    def __str__(self) -> str:
+        return (
+            f"{self.f} against {self.g}: {self.verdict}\n"
+            f"  {self.f} ⪰ {self.g}? {self.at_least}\n"
+            f"  {self.g} ⪰ {self.f}? {self.at_most}"
+        )
+
+
+def compare(f: Aggregator, g: Aggregator, dim: int = 1) -> Comparison:
+    """Place two aggregators in the partial order of distinguishing strength.
+
+    Args:
+        f: One aggregator.
+        g: The other.
+        dim: Width of the rows among which witnesses are searched.
+    """
+    return Comparison(f, g, as_strong(f, g, dim), as_strong(g, f, dim))
+
+
+def as_strong(f: Aggregator, g: Aggregator, dim: int = 1) -> Evidence:
+    r"""Evidence for or against :math:`f \succeq g`."""
+    steps = _derive(f, g)
+    if steps is not None:
+        return Proof(steps)
+    if matrices := _as_matrices(f, g):
+        return _matrix_witness(f, g, *matrices, dim)
+    if isinstance(g, Product):
+        return _as_strong_as_product(f, g, dim)
+    return _search(f, g, dim)
+
+
+def _as_strong_as_product(f: Aggregator, g: Product, dim: int) -> Evidence:
+    """What one part of g tells apart, g tells apart."""
+    looked_at = 0
+    for part in g.parts:
+        evidence = as_strong(f, part, dim)
+        if isinstance(evidence, Witness):
+            both = evidence.first, evidence.second
+            if g.uses_degrees and not part.uses_degrees and not f.uses_degrees:
+                both = _regular(both[0]), _regular(both[1])
+            return replace(evidence, first=both[0], second=both[1], telling=g)
+        if isinstance(evidence, Unknown):
+            looked_at += evidence.looked_at
+    return Unknown(looked_at)
+
+
+def _regular(x: Multiset) -> Multiset:
+    """The same rows, with all degrees equal."""
+    return Multiset(x.rows, degrees=(len(x),) * len(x))
+
+
+def _derive(f: Aggregator, g: Aggregator) -> tuple[str, ...] | None:
+    """Show that g is a function of f, or give up."""
+    if f is g or f == g:
+        return (f"{g} is {f}",)
+    if isinstance(f, Statistic) and isinstance(g, Statistic):
+        return (f"{f} contains {g}",) if g.contents <= f.contents else None
+    if (in_rows := _derive_from_rows(f, g)) is not None:
+        return in_rows
+    return _derive_by_g(f, g) or _derive_by_f(f, g)
+
+
+def _derive_by_g(f: Aggregator, g: Aggregator) -> tuple[str, ...] | None:
+    if isinstance(g, Product):
+        steps = [_derive(f, part) for part in g.parts]
+        if all(steps):
+            return tuple(step for part in steps if part for step in part)
+    if isinstance(g, After) and (inner := _derive(f, g.inner)):
+        return (*inner, f"{g} is a function of {g.inner} (Lemma 1 i)")
+    if isinstance(g, LinearBefore) and g.linear and (inner := _derive(f, g.inner)):
+        return (*inner, f"{g} is T applied to {g.inner} (Lemma 1 iii)")
+    return None
+
+
+def _derive_by_f(f: Aggregator, g: Aggregator) -> tuple[str, ...] | None:
+    if isinstance(f, Product):
+        for part in f.parts:
+            if inner := _derive(part, g):
+                return (f"{f} contains {part} (Lemma 1 ii)", *inner)
+    if isinstance(f, After) and f.injective and (inner := _derive(f.inner, g)):
+        return (f"{f} is an injective function of {f.inner} (Lemma 1 i)", *inner)
+    if (
+        isinstance(f, LinearBefore)
+        and f.linear
+        and rank(f.matrix) == f.matrix.shape[1]
+        and (inner := _derive(f.inner, g))
+    ):
+        return (f"{f} is T applied to {f.inner}, and T is injective", *inner)
+    return None
+
+
+def _derive_from_rows(f: Aggregator, g: Aggregator) -> tuple[str, ...] | None:
+    """Proposition 1: with fixed coefficients strength is inclusion of row spaces."""
+    matrices = _as_matrices(f, g)
+    if matrices is None or rank(np.vstack(matrices)) > rank(matrices[0]):
+        return None
+    return (f"the rows of {g} are combinations of the rows of {f}",)
+
+
+def _as_matrices(f: Aggregator, g: Aggregator) -> tuple[np.ndarray, np.ndarray] | None:
+    """The coefficient matrices of both, if they have any for a common fixed size."""
+    sizes = {size for size in (_size(f), _size(g)) if size is not None}
+    if len(sizes) == 2:
+        raise ValueError(
+            f"{f} and {g} aggregate sequences of different sizes, {_size(f)} and "
+            f"{_size(g)}; only aggregators of the same size can be compared"
+        )
+    if not sizes:
+        return None
+    (size,) = sizes
+    m_f, m_g = _as_matrix(f, size), _as_matrix(g, size)
+    return None if m_f is None or m_g is None else (m_f, m_g)
+
+
+def _size(f: Aggregator) -> int | None:
+    """The one length of the sequences that f takes, if there is one."""
+    if isinstance(f, MatrixAggregator):
+        return f.matrix.shape[1]
+    if isinstance(f, Product):
+        return next(filter(None, map(_size, f.parts)), None)
+    if isinstance(f, After | LinearBefore):
+        return _size(f.inner)
+    return None
+
+
+def _as_matrix(f: Aggregator, size: int) -> np.ndarray | None:
+    """The coefficient matrix of f on sequences of a fixed size."""
+    if isinstance(f, MatrixAggregator):
+        return f.matrix
+    if isinstance(f, Statistic) and f.contents == SUM.contents:
+        return np.full((1, size), Fraction(1))
+    if isinstance(f, Statistic) and f.contents == MEAN.contents:
+        return np.full((1, size), Fraction(1, size))
+    if isinstance(f, Product):
+        parts = [_as_matrix(part, size) for part in f.parts]
+        if all(part is not None for part in parts):
+            return np.vstack(parts)  # type: ignore[arg-type]
+    return None
+
+
+def _matrix_witness(
+    f: Aggregator, g: Aggregator, m_f: np.ndarray, m_g: np.ndarray, dim: int
+) -> Evidence:
+    """Move a multiset along a direction that f ignores and g does not."""
+    for direction in null_space(m_f):
+        if any(m_g.dot(direction)):
+            size = len(direction)
+            start = np.array([Fraction(i) for i in range(size)])
+            pairs = (_two_rows(start, k * direction, dim) for k in (1, 2))
+            # A reordering keeps the norm, which at most one of the two moves can do.
+            first, second = next(pair for pair in pairs if pair[0] != pair[1])
+            return Witness(first, second, f, g, exact=True)
+    raise AssertionError("row spaces said that a witness exists")
+
+
+def _two_rows(
+    start: np.ndarray, move: np.ndarray, dim: int
+) -> tuple[Multiset, Multiset]:
+    columns = [np.stack([column] * dim, axis=1) for column in (start, start + move)]
+    return Multiset(columns[0]), Multiset(columns[1])
+
+
+def _search(f: Aggregator, g: Aggregator, dim: int) -> Evidence:
+    """Group small multisets by what f says and look for two that g tells apart."""
+    pool = dim, f.uses_degrees or g.uses_degrees
+    size = _size(f) or _size(g)
+    multisets = _small_multisets(*pool)
+    seen: dict[tuple, int] = {}
+    looked_at = 0
+    for index, x in enumerate(multisets):
+        if size is not None and len(x) != size:
+            continue
+        looked_at += 1
+        said_f = _encoded(f, pool, index)
+        center = tuple(x.rows[0]) if f.reads_center or g.reads_center else ()
+        # All that f confused so far are alike for g too: the first stands for them.
+        other = seen.setdefault((center, _key(said_f)), index)
+        if other == index:
+            continue
+        said = (_encoded(f, pool, other), said_f)
+        told = (_encoded(g, pool, other), _encoded(g, pool, index))
+        if distance(*said) <= SAME and distance(*told) > DIFFERENT:
+            numbers = chain(*said, *told)
+            exact = all(isinstance(number, Rational) for number in numbers)
+            return Witness(multisets[other], x, f, g, exact)
+    return Unknown(looked_at)
+
+
+def distance(one: tuple, other: tuple) -> float:
+    """Largest difference relative to the size of the outputs; 0 means equal."""
+    if one == other:
+        return 0.0
+    if len(one) != len(other):
+        return float("inf")
+    gap = max(abs(a - b) for a, b in zip(one, other, strict=True))
+    if isinstance(gap, Rational):
+        return float("inf")
+    return float(gap / max(1.0, *(abs(z) for z in (*one, *other))))
+
+
+def _key(encoded: tuple) -> tuple:
+    return tuple(z if isinstance(z, Rational) else round(z, 7) + 0.0 for z in encoded)
+
+
+@lru_cache(maxsize=500_000)
+def _encoded(f: Aggregator, pool: tuple[int, bool], index: int) -> tuple:
+    if isinstance(f, Product):
+        return tuple(z for part in f.parts for z in _encoded(part, pool, index))
+    return f.encode(_small_multisets(*pool)[index])
+
+
+@lru_cache(maxsize=8)
+def _small_multisets(dim: int, with_degrees: bool) -> tuple[Multiset, ...]:
+    """Multisets of few small integers, in an order that finds short witnesses first."""
+    values = [
+        row
+        for size in range(1, 7)
+        for row in combinations_with_replacement(range(-2, 4), size)
+    ]
+    values += [side for pair in _EQUAL_POWERS for side in pair]
+    directions = np.unique([np.eye(1, dim)[0], np.ones(dim)], axis=0).astype(int)
+    multisets: list[Multiset] = []
+    for row in values:
+        for direction in directions:
+            rows = np.outer(row, direction)
+            multisets += _with_degrees(rows) if with_degrees else [Multiset(rows)]
+    return tuple(multisets)
+
+
+def _with_degrees(rows: np.ndarray) -> list[Multiset]:
+    """The same rows among neighbours of equal and of unequal degrees.
+
+    Degrees are n times a square, so that nMEAN is rational.
+    """
+    n = len(rows)
+    patterns = {(n,) * n, (n,) * (n - 1) + (4 * n,), (n,) + (4 * n,) * (n - 1)}
+    proper = sorted(pattern for pattern in patterns if pattern[0] == n)
+    orders = (rows, rows[::-1])
+    return [Multiset(order, degrees) for degrees in proper for order in orders]
+
+
+# Pairs of equal size with the same sums, sums of squares and sums of cubes
+# (Prouhet-Tarry-Escott); a common element hides the extremes.
+_EQUAL_POWERS = [
+    (left + common, right + common)
+    for left, right in [
+        ((0, 4, 7, 11), (1, 2, 9, 10)),
+        ((0, 2, 2, 2, 2, 2, 2, 4), (1, 1, 1, 1, 3, 3, 3, 3)),
+    ]
+    for common in [(), (-1,), (12,), (-1, 12)]
+]

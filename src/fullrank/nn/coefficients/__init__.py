@@ -1,0 +1,24 @@
+"""Stage 1 of a layer: the aggregation coefficients of each pair of nodes."""
+
+from fullrank.nn.coefficients.attention import AttentionCoefficients, GATCoefficients
+from fullrank.nn.coefficients.base import Coefficients
+from fullrank.nn.coefficients.degree import (
+    MeanCoefficients,
+    OneCoefficients,
+    SymmetricNormCoefficients,
+)
+from fullrank.nn.coefficients.stack import Stack
+from fullrank.nn.coefficients.structural import StructuralCoefficients
+from fullrank.nn.coefficients.tanh import TanhCoefficients
+
+__all__ = [
+    "AttentionCoefficients",
+    "Coefficients",
+    "GATCoefficients",
+    "MeanCoefficients",
+    "OneCoefficients",
+    "Stack",
+    "StructuralCoefficients",
+    "SymmetricNormCoefficients",
+    "TanhCoefficients",
+]

@@ -1,0 +1,336 @@
+"""What ExpandingConv and CombConv share: reading the graph, and choosing the path."""
+
+from collections.abc import Sequence
+from typing import Any, Optional
+
+import torch
+from torch import Tensor
+from torch_geometric.nn.aggr import Aggregation, MultiAggregation, SumAggregation
+from torch_geometric.nn.conv import MessagePassing
+from torch_geometric.nn.dense.linear import Linear
+from torch_geometric.nn.inits import reset
+from torch_geometric.nn.resolver import activation_resolver
+from torch_geometric.typing import Adj, OptTensor
+
+from fullrank.nn.coefficients.base import Coefficients, as_pair
+from fullrank.nn.coefficients.tanh import TanhCoefficients
+from fullrank.nn.lazy_linear import LazyLinear, materialize
+from fullrank.nn.neighborhoods import (
+    Neighborhoods,
+    as_edge_list,
+    check_indices,
+    edge_columns,
+    read_neighborhoods,
+)
+from fullrank.nn.runs_as import is_linear, runs_as
+
+Channels = int | tuple[int, int]
+EdgeDim = int | Sequence[int] | None
+Features = Tensor | tuple[Tensor, Tensor]
+MLPWeights = tuple[Tensor, Tensor, Tensor, Tensor]
+
+# What PyG's propagate calls for a list of edges, and the hooks around it.
+_METHODS = ("message", "aggregate", "update")
+_HOOKS = [
+    f"_{stage}_forward_{when}hooks"
+    for stage in ("propagate", "message", "aggregate")
+    for when in ("pre_", "")
+]
+
+
+class RankConv(MessagePassing):
+    r"""Base of the layers that aggregate with coefficients :math:`\mathbf{m}_{uv}`.
+
+    It reads the graph (formats, self-loops, edge features), checks the input and
+    chooses between the fast path and PyG's :meth:`propagate`, which is taken for
+    explainers, for PyG's hooks on propagate, message or aggregate, and for subclasses
+    with a :meth:`message` (of ``messages``, a row for each pair), :meth:`aggregate` or
+    :meth:`update` of their own. A subclass says how coefficients meet features, in
+    :meth:`expand` (plainly, for each pair) and :meth:`aggregate_fast`.
+    """
+
+    def __init__(
+        self,
+        in_channels: Channels,
+        out_channels: int,
+        coefficients: Coefficients,
+        mlp: torch.nn.Module | None,
+        *,
+        re_sum: bool,
+        edge_dim: EdgeDim,
+        aggr: str | Aggregation,
+        activation: str | None,
+        add_self_loops: bool,
+        bipartite_self_loops: bool,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(aggr=aggr, **kwargs)
+        combined = self.aggr_module
+        if isinstance(combined, MultiAggregation) and combined.mode == "cat":
+            raise ValueError(
+                f"aggr={aggr} puts its parts side by side, wider than one message; "
+                f"combine them by MultiAggregation(..., mode='sum')"
+            )
+        d_src, _ = as_pair(in_channels)
+        if out_channels < 1:
+            raise ValueError(f"out_channels must be at least 1, got {out_channels}")
+        lazy = d_src == -1
+        self.in_channels = in_channels
+        self.out_channels = out_channels
+        self.re_sum = re_sum
+        self.edge_dim = edge_dim
+        # Not `add_self_loops`: HeteroConv refuses layers with that attribute on
+        # bipartite edges, where ours add none.
+        self.own_terms = add_self_loops
+        self.bipartite_self_loops = bipartite_self_loops
+        self.coefficients = coefficients
+        self.edge_lin: Linear | None = None
+        if edge_dim is not None:
+            if _num_columns(edge_dim) < 1:
+                raise ValueError(f"edge_dim must be at least 1, got {edge_dim}")
+            # Without a bias, so that a node's own term has no edge feature.
+            if lazy:
+                self.edge_lin = LazyLinear(bias=False)
+            else:
+                self.edge_lin = Linear(_num_columns(edge_dim), d_src, bias=False)
+        if mlp is None:
+            mlp = torch.nn.Sequential(
+                Linear(-1 if lazy else self.expansion * d_src, out_channels),
+                torch.nn.ReLU(),
+                Linear(out_channels, out_channels),
+                activation_resolver(activation) if activation else torch.nn.Identity(),
+            )
+        self.mlp = mlp
+
+    @property
+    def expansion(self) -> int:
+        """How many times as wide as the features the MLP's input is."""
+        return 1
+
+    def reset_parameters(self) -> None:
+        """Reset all learnable parameters of the module."""
+        super().reset_parameters()
+        for module in (self.coefficients, self.edge_lin, self.mlp):
+            reset(module)
+
+    def expand(self, local: Neighborhoods, m: Tensor) -> Tensor:
+        """Return the coefficients applied to the features, for each pair."""
+        raise NotImplementedError
+
+    def aggregate_fast(self, local: Neighborhoods) -> Tensor:
+        """Return the layer's output without any tensor of pairs x expansion."""
+        raise NotImplementedError
+
+    def forward(
+        self,
+        x: Features,
+        edge_index: Adj,
+        edge_attr: Tensor | None = None,
+        *,
+        edge_color: Tensor | None = None,
+        node_color: Tensor | None = None,
+    ) -> Tensor:
+        r"""Run the layer.
+
+        Args:
+            x: Node features, or a pair ``(source, destination)`` for a bipartite
+                graph.
+            edge_index: The edges, in any of PyG's formats.
+            edge_attr: Edge features, if the layer was made with ``edge_dim``.
+            edge_color: A structural colour for each edge, for coefficients that read
+                it.
+            node_color: The same for each node's own term.
+
+        Returns:
+            The new features of the destinations.
+        """
+        local = self.neighborhoods(
+            x, edge_index, edge_attr, edge_color=edge_color, node_color=node_color
+        )
+        if self.needs_propagate():
+            out = self._propagate(local)
+        else:
+            out = self.aggregate_fast(local)
+        return out[: (x if isinstance(x, Tensor) else x[1]).size(0)]
+
+    def neighborhoods(
+        self,
+        x: Features,
+        edge_index: Adj,
+        edge_attr: Tensor | None = None,
+        *,
+        edge_color: Tensor | None = None,
+        node_color: Tensor | None = None,
+    ) -> Neighborhoods:
+        """Return the pairs ``(v, u)`` that the layer aggregates over."""
+        x_src, x_dst = (x, x) if isinstance(x, Tensor) else x
+        self._check_features(x_src, x_dst)
+        src, dst, value = as_edge_list(edge_index, self.flow)
+        check_indices(src, x_src.size(0), "source")
+        check_indices(dst, x_dst.size(0), "destination")
+        if edge_attr is None and self.edge_lin is not None:
+            edge_attr = value
+        first, _ = self.split_mlp()
+        if isinstance(first, Linear):
+            materialize(first, self.expansion * x_src.size(1))
+        bipartite = not isinstance(x, Tensor)
+        return read_neighborhoods(
+            x,
+            (src, dst),
+            *self._encode_edges(edge_attr, src, x_src),
+            own_terms=self.bipartite_self_loops if bipartite else self.own_terms,
+            edge_color=edge_color,
+            node_color=node_color,
+        )
+
+    def messages(
+        self, x: Features, edge_index: Adj, edge_attr: Tensor | None = None, **colors
+    ) -> tuple[Tensor, Neighborhoods]:
+        """Return what is aggregated for each pair, and the pairs.
+
+        With Re-SUM these are the outputs of the MLP, without it its inputs.
+        """
+        local = self.neighborhoods(x, edge_index, edge_attr, **colors)
+        return self.message_pairs(local, self.read_coefficients(local)), local
+
+    def message_pairs(self, local: Neighborhoods, m: Tensor) -> Tensor:
+        expanded = self.expand(local, m)
+        return self.mlp(expanded) if self.re_sum else expanded
+
+    def read_coefficients(self, local: Neighborhoods) -> Tensor:
+        """Return the coefficients of all pairs, ``[E, s]``, checked."""
+        m = self.coefficients(local)
+        pairs, s = local.src.size(0), self.coefficients.num_aggregators
+        if m.dim() != 2 or m.size(0) != pairs or m.size(1) != s:
+            raise ValueError(
+                f"{self.coefficients!r} must return a tensor of shape [{pairs}, {s}], "
+                f"got {list(m.shape)}"
+            )
+        return m
+
+    def split_mlp(self) -> tuple[Any, list[Any]]:
+        """Return the first module of the MLP and the others."""
+        if runs_as(self.mlp, torch.nn.Sequential) and len(self.mlp):
+            first, *rest = self.mlp
+            return first, rest
+        return self.mlp, []
+
+    def paper_mlp(self) -> MLPWeights | None:
+        """Return weights and biases if the MLP is linear, ReLU, linear, ReLU."""
+        first, rest = self.split_mlp()
+        if len(rest) != 3:
+            return None
+        relu, second, last = rest
+        if not (is_linear(first) and is_linear(second)):
+            return None
+        if not (runs_as(relu, torch.nn.ReLU) and runs_as(last, torch.nn.ReLU)):
+            return None
+        weights = (first.weight, first.bias, second.weight, second.bias)
+        return None if any(weight is None for weight in weights) else weights
+
+    @property
+    def sums(self) -> bool:
+        return runs_as(self.aggr_module, SumAggregation)
+
+    def aggregate_pairs(self, messages: Tensor, local: Neighborhoods) -> Tensor:
+        return self.aggregate(messages, local.dst, dim_size=local.x_dst.size(0))
+
+    def aggregate(
+        self,
+        inputs: Tensor,
+        index: Tensor,
+        ptr: OptTensor = None,
+        dim_size: Optional[int] = None,  # noqa: UP045, PyG cannot read `int | None`
+    ) -> Tensor:
+        out = super().aggregate(inputs, index, ptr, dim_size)
+        if out.size(-1) != inputs.size(-1):
+            raise ValueError(
+                f"aggr={self.aggr} returns {out.size(-1)} columns for messages of "
+                f"{inputs.size(-1)}; use one that keeps the width"
+            )
+        return out
+
+    def message(self, messages: Tensor) -> Tensor:
+        return messages
+
+    def needs_propagate(self) -> bool:
+        """Whether an explainer, a hook or a subclass wants PyG's own way."""
+        return bool(
+            self.explain
+            or any(getattr(self, hooks) for hooks in _HOOKS)
+            or any(getattr(type(self), m) is not getattr(RankConv, m) for m in _METHODS)
+        )
+
+    def _propagate(self, local: Neighborhoods) -> Tensor:
+        pairs = torch.stack([local.src, local.dst])
+        size = (local.x_src.size(0), local.x_dst.size(0))
+        if self.flow == "target_to_source":
+            pairs, size = pairs.flip(0), size[::-1]
+        messages = self.message_pairs(local, self.read_coefficients(local))
+        out = self.propagate(pairs, messages=messages, size=size)
+        return out if self.re_sum else self.mlp(out)
+
+    def _check_features(self, x_src: Tensor, x_dst: Tensor | None) -> None:
+        if x_dst is None:
+            raise ValueError(
+                f"{self} needs the features of the destinations, got (x, None)"
+            )
+        for x, width in zip((x_src, x_dst), as_pair(self.in_channels), strict=True):
+            if x.dim() != 2 or (width != -1 and x.size(1) != width):
+                raise ValueError(
+                    f"x must have shape [num_nodes, {width}], got {list(x.shape)}"
+                )
+        if self.bipartite_self_loops and x_src.size(1) != x_dst.size(1):
+            raise ValueError(
+                f"bipartite_self_loops needs features of one width on both sides, "
+                f"got {x_src.size(1)} and {x_dst.size(1)}"
+            )
+
+    def _encode_edges(
+        self, edge_attr: Tensor | None, src: Tensor, x_src: Tensor
+    ) -> tuple[Tensor | None, Tensor | None]:
+        """Return edge features as columns, and the weight that encodes them."""
+        if self.edge_lin is None or self.edge_dim is None:
+            if edge_attr is not None:
+                raise ValueError(
+                    f"got edge_attr of shape {list(edge_attr.shape)}, but the layer "
+                    f"was made without edge_dim"
+                )
+            return None, None
+        if edge_attr is None:
+            raise ValueError(
+                f"edge_attr is missing: the layer was made with "
+                f"edge_dim={self.edge_dim}"
+            )
+        if edge_attr.size(0) != src.size(0):
+            raise ValueError(
+                f"edge_attr has {edge_attr.size(0)} rows for {src.size(0)} edges"
+            )
+        columns = edge_columns(edge_attr, self.edge_dim).to(x_src.dtype)
+        materialize(self.edge_lin, columns.size(1), x_src.size(1))
+        if is_linear(self.edge_lin):
+            return columns, self.edge_lin.weight
+        encoded = self.edge_lin(columns)
+        return encoded, encoded.new_ones(x_src.size(1)).diag()
+
+    def _shown_options(self) -> dict[str, Any]:
+        """Return what the representation shows: what differs from the defaults."""
+        shown: dict[str, Any] = {}
+        if not self.re_sum:
+            shown["re_sum"] = False
+        if self.edge_dim is not None:
+            shown["edge_dim"] = self.edge_dim
+        if type(self.coefficients) is not TanhCoefficients:
+            shown["coefficients"] = self.coefficients
+        if not self.sums:
+            shown["aggr"] = self.aggr
+        return shown
+
+    def __repr__(self) -> str:
+        options = [f", {name}={value}" for name, value in self._shown_options().items()]
+        sizes = f"{self.in_channels}, {self.out_channels}"
+        return f"{type(self).__name__}({sizes}{''.join(options)})"
+
+
+def _num_columns(edge_dim: int | Sequence[int]) -> int:
+    return edge_dim if isinstance(edge_dim, int) else sum(edge_dim)

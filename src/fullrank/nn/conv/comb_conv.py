@@ -1,0 +1,123 @@
+import torch
+from torch import Tensor
+from torch_geometric.nn.aggr import Aggregation
+
+from fullrank.nn.coefficients.base import Coefficients, as_pair
+from fullrank.nn.coefficients.tanh import TanhCoefficients
+from fullrank.nn.conv.base import Channels, EdgeDim, MLPWeights, RankConv
+from fullrank.nn.kernels.re_sum import combine_mlp_sum
+from fullrank.nn.neighborhoods import Neighborhoods
+from fullrank.nn.runs_as import is_linear, runs_as
+
+
+class CombConv(RankConv):
+    r"""The combination convolution (CombC) from `"Breaking the Expressive Bottlenecks
+    of Graph Neural Networks" <https://arxiv.org/abs/2012.07219>`_.
+
+    .. math::
+        \mathbf{m}_{uv} &= \tanh(\mathbf{W}[\mathbf{h}_v \Vert \mathbf{h}_u] +
+        \mathbf{b}) \in \mathbb{R}^d
+
+        \mathbf{h}'_v &= \sum_{u \in \mathcal{N}(v)}
+        \mathrm{MLP}(\mathbf{m}_{uv} \odot \mathbf{h}_u)
+
+    Each dimension of the features has an aggregator of its own.
+    :math:`\mathcal{N}(v)` contains :math:`v`; Re-SUM, edge features and self-loops are
+    as in :class:`~fullrank.nn.ExpandingConv`.
+
+    Args:
+        in_channels: Size of each input sample; a pair ``(source, destination)`` for
+            bipartite graphs; ``-1`` to read it off the first input.
+        out_channels: Size of each output sample.
+        re_sum: Whether the MLP, which ends in a ReLU, runs before the sum.
+        edge_dim: As in :class:`~fullrank.nn.ExpandingConv`.
+        coefficients: Any :class:`~fullrank.nn.Coefficients` with as many coefficients
+            as there are source features, by default the paper's
+            :class:`~fullrank.nn.TanhCoefficients`.
+        mlp: Any module from :math:`d` to :math:`d'` features.
+        aggr: As in :class:`~fullrank.nn.ExpandingConv`.
+        activation: The last activation of the default MLP.
+        add_self_loops: As in :class:`~fullrank.nn.ExpandingConv`.
+        bipartite_self_loops: As in :class:`~fullrank.nn.ExpandingConv`.
+        **kwargs: Additional arguments of
+            :class:`~torch_geometric.nn.conv.MessagePassing`.
+
+    Shapes:
+        As in :class:`~fullrank.nn.ExpandingConv`.
+    """
+
+    def __init__(
+        self,
+        in_channels: Channels,
+        out_channels: int,
+        *,
+        re_sum: bool = True,
+        edge_dim: EdgeDim = None,
+        coefficients: Coefficients | None = None,
+        mlp: torch.nn.Module | None = None,
+        aggr: str | Aggregation = "sum",
+        activation: str | None = "relu",
+        add_self_loops: bool = True,
+        bipartite_self_loops: bool = False,
+        **kwargs,
+    ) -> None:
+        width, _ = as_pair(in_channels)
+        if coefficients is None:
+            coefficients = TanhCoefficients(in_channels, width)
+        elif width not in (-1, coefficients.num_aggregators):
+            raise ValueError(
+                f"CombConv needs one coefficient for each of the {width} source "
+                f"features, got {coefficients!r} with {coefficients.num_aggregators}"
+            )
+        super().__init__(
+            in_channels,
+            out_channels,
+            coefficients,
+            mlp,
+            re_sum=re_sum,
+            edge_dim=edge_dim,
+            aggr=aggr,
+            activation=activation,
+            add_self_loops=add_self_loops,
+            bipartite_self_loops=bipartite_self_loops,
+            **kwargs,
+        )
+
+    def expand(self, local: Neighborhoods, m: Tensor) -> Tensor:
+        return m * local.neighbors()
+
+    def aggregate_fast(self, local: Neighborhoods) -> Tensor:
+        weights = self.paper_mlp() if self.re_sum else None
+        f_local = self.coefficients
+        if (
+            self.sums
+            and (weights is not None or not self.re_sum)
+            and runs_as(f_local, TanhCoefficients)
+            and is_linear(f_local.lin)
+        ):
+            out = self._combine(local, f_local, weights)
+        else:
+            m = self.read_coefficients(local)
+            out = self.aggregate_pairs(self.message_pairs(local, m), local)
+        return out if self.re_sum else self.mlp(out)
+
+    def _combine(
+        self, local: Neighborhoods, f_local: TanhCoefficients, mlp: MLPWeights | None
+    ) -> Tensor:
+        weight_dst, weight_src = f_local.split(local)
+        a_edge = x_edge = None
+        if local.edge_weight is not None:
+            x_edge = local.edge_weight.t()
+            a_edge = x_edge @ weight_src.t()
+        return combine_mlp_sum(
+            torch.addmm(f_local.lin.bias, local.x_dst, weight_dst.t()),
+            local.x_src @ weight_src.t(),
+            local.x_src,
+            local.edge_attr,
+            a_edge,
+            x_edge,
+            mlp,
+            local.src,
+            local.dst,
+            local.x_dst.size(0),
+        )

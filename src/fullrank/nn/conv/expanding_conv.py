@@ -1,0 +1,176 @@
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch_geometric.nn.aggr import Aggregation, MeanAggregation
+
+from fullrank.nn.coefficients.base import Coefficients
+from fullrank.nn.coefficients.tanh import TanhCoefficients
+from fullrank.nn.conv.base import Channels, EdgeDim, RankConv
+from fullrank.nn.kernels.edgewise import mix, mix_edges, spread
+from fullrank.nn.kernels.re_sum import expand_mlp_sum
+from fullrank.nn.neighborhoods import Neighborhoods
+from fullrank.nn.runs_as import is_linear, runs_as
+
+
+class ExpandingConv(RankConv):
+    r"""The expanding convolution (ExpC-s) from `"Breaking the Expressive Bottlenecks of
+    Graph Neural Networks" <https://arxiv.org/abs/2012.07219>`_.
+
+    .. math::
+        \mathbf{m}_{uv} &= \tanh(\mathbf{W}[\mathbf{h}_v \Vert \mathbf{h}_u] +
+        \mathbf{b}) \in \mathbb{R}^s
+
+        \mathbf{h}'_v &= \sum_{u \in \mathcal{N}(v)}
+        \mathrm{MLP}(\mathrm{vec}(\mathbf{m}_{uv} \mathbf{h}_u^{\top}))
+
+    :math:`\mathcal{N}(v)` contains :math:`v`. The entries of :math:`\mathrm{vec}` are
+    laid out aggregator by aggregator: :math:`m_k h_i` is entry :math:`k d + i`. Without
+    Re-SUM (ExpC*) the MLP is applied to the sum instead of to the summands. With edge
+    features, :math:`\mathbf{h}_u + \mathbf{W}_e \mathbf{e}_{uv}` stands for
+    :math:`\mathbf{h}_u` in both lines; a node's own term has none.
+
+    Cost: the first linear map of the MLP is applied once per node, never per edge, and
+    no tensor of edges times :math:`s d` is built. Modules with hooks or with a forward
+    of their own are called as they are, at the cost of the plain formula.
+
+    Args:
+        in_channels: Size of each input sample; a pair ``(source, destination)`` for
+            bipartite graphs; ``-1`` to read it off the first input.
+        out_channels: Size of each output sample.
+        num_aggregators: :math:`s`. Ignored if ``coefficients`` is given, which knows
+            its own.
+        re_sum: Whether the MLP, which ends in a ReLU, runs before the sum.
+        edge_dim: Number of edge features; a sequence of category counts (such as
+            ``(5, 6, 2)`` for OGB's bonds) if ``edge_attr`` holds categories.
+        coefficients: Any :class:`~fullrank.nn.Coefficients`, by default the paper's
+            :class:`~fullrank.nn.TanhCoefficients`.
+        mlp: Any module from :math:`s d` to :math:`d'` features, by default two linear
+            layers with a ReLU between them and ``activation`` at the end.
+        aggr: Any of PyG's aggregations that returns rows as wide as the messages.
+        activation: The last activation of the default MLP.
+        add_self_loops: Whether :math:`\mathcal{N}(v)` contains :math:`v`; self-loops of
+            the graph are removed first, together with their features. Bipartite graphs
+            have no self-loops to remove or add.
+        bipartite_self_loops: Whether a destination of a bipartite graph is one of its
+            own neighbours; both sides must have features of the same width.
+        **kwargs: Additional arguments of
+            :class:`~torch_geometric.nn.conv.MessagePassing`.
+
+    Shapes:
+        - **input:** node features :math:`(|\mathcal{V}|, d)` or
+          :math:`((|\mathcal{V}_s|, d_s), (|\mathcal{V}_t|, d_t))`, edge indices
+          :math:`(2, |\mathcal{E}|)`, edge features :math:`(|\mathcal{E}|, D)`
+          *(optional)*
+        - **output:** :math:`(|\mathcal{V}|, d')` or :math:`(|\mathcal{V}_t|, d')`
+    """
+
+    def __init__(
+        self,
+        in_channels: Channels,
+        out_channels: int,
+        num_aggregators: int = 4,
+        *,
+        re_sum: bool = True,
+        edge_dim: EdgeDim = None,
+        coefficients: Coefficients | None = None,
+        mlp: torch.nn.Module | None = None,
+        aggr: str | Aggregation = "sum",
+        activation: str | None = "relu",
+        add_self_loops: bool = True,
+        bipartite_self_loops: bool = False,
+        **kwargs,
+    ) -> None:
+        if coefficients is None:
+            coefficients = TanhCoefficients(in_channels, num_aggregators)
+        super().__init__(
+            in_channels,
+            out_channels,
+            coefficients,
+            mlp,
+            re_sum=re_sum,
+            edge_dim=edge_dim,
+            aggr=aggr,
+            activation=activation,
+            add_self_loops=add_self_loops,
+            bipartite_self_loops=bipartite_self_loops,
+            **kwargs,
+        )
+
+    @property
+    def num_aggregators(self) -> int:
+        return self.coefficients.num_aggregators
+
+    @property
+    def expansion(self) -> int:
+        return self.num_aggregators
+
+    def expand(self, local: Neighborhoods, m: Tensor) -> Tensor:
+        return (m[:, :, None] * local.neighbors()[:, None, :]).flatten(1)
+
+    def message_pairs(self, local: Neighborhoods, m: Tensor) -> Tensor:
+        first, rest = self.split_mlp()
+        if not (self.re_sum and is_linear(first)):
+            return super().message_pairs(local, m)
+        # W1 vec(m h^T) = sum_k m_k (W1_k h): multiply per node, mix per pair.
+        hidden = mix(self._project(local, first.weight), m, local.src)
+        if local.edge_attr is not None:
+            weight = self._project_edges(local, first.weight)
+            hidden = hidden + mix_edges(m, local.edge_attr, weight)
+        if first.bias is not None:
+            hidden = hidden + first.bias
+        for module in rest:
+            hidden = module(hidden)
+        return hidden
+
+    def aggregate_fast(self, local: Neighborhoods) -> Tensor:
+        m = self.read_coefficients(local)
+        if not self.re_sum:
+            return self.mlp(self._aggregate_expanded(local, m))
+        weights = self.paper_mlp() if self.sums else None
+        if weights is None:
+            return self.aggregate_pairs(self.message_pairs(local, m), local)
+        weight1, bias1, weight2, bias2 = weights
+        edge_weight = None
+        if local.edge_attr is not None:
+            edge_weight = self._project_edges(local, weight1)
+        return expand_mlp_sum(
+            self._project(local, weight1),
+            m,
+            local.edge_attr,
+            edge_weight,
+            bias1,
+            weight2,
+            bias2,
+            local.src,
+            local.dst,
+            local.x_dst.size(0),
+        )
+
+    def _project(self, local: Neighborhoods, weight: Tensor) -> Tensor:
+        """Apply the first linear map to each node: ``[N, s, h]``."""
+        h, s = weight.size(0), self.num_aggregators
+        stacked = weight.view(h, s, -1).transpose(0, 1).reshape(s * h, -1)
+        return (local.x_src @ stacked.t()).view(-1, s, h)
+
+    def _project_edges(self, local: Neighborhoods, weight: Tensor) -> Tensor:
+        """Fold the edge encoder into the first linear map: ``[s, q, h]``."""
+        assert local.edge_weight is not None
+        split = weight.view(weight.size(0), self.num_aggregators, -1)  # [h, s, d]
+        return (split @ local.edge_weight).permute(1, 2, 0).contiguous()
+
+    def _aggregate_expanded(self, local: Neighborhoods, m: Tensor) -> Tensor:
+        means = runs_as(self.aggr_module, MeanAggregation)
+        if not (self.sums or means):
+            return self.aggregate_pairs(self.expand(local, m), local)
+        size = local.x_dst.size(0)
+        out = spread(local.x_src, m, local.src, local.dst, size)  # [N, s, d]
+        if local.edge_attr is not None and local.edge_weight is not None:
+            pairs = torch.arange(local.src.size(0), device=local.src.device)
+            edges = spread(local.edge_attr, m, pairs, local.dst, size)  # [N, s, q]
+            out = out + edges @ local.edge_weight.t()
+        out = out.flatten(1)
+        return out / local.sizes().clamp(min=1)[:, None] if means else out
+
+    def _shown_options(self) -> dict[str, Any]:
+        return {"num_aggregators": self.num_aggregators, **super()._shown_options()}

@@ -1,0 +1,304 @@
+"""A whole network: encoder, convolutions, jumping knowledge, readout, head."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch_geometric.data.data import BaseData
+from torch_geometric.nn import BatchNorm
+from torch_geometric.nn.aggr import Aggregation
+from torch_geometric.nn.inits import reset
+from torch_geometric.nn.resolver import aggregation_resolver
+from torch_geometric.typing import Adj
+from torch_geometric.utils import is_sparse
+
+from fullrank.nn.conv.base import EdgeDim, RankConv
+from fullrank.nn.merge import TwinNodes, is_known, tells_no_twins_apart
+from fullrank.nn.neighborhoods import as_edge_list, edge_columns
+from fullrank.nn.resolver import make_conv
+
+OGB_ATOM_DIMS = (119, 5, 12, 12, 10, 6, 6, 2, 2)
+OGB_BOND_DIMS = (5, 6, 2)
+
+HEADS = ("qm9", "tu", "ogb")
+READOUTS = ("sum", "mean", "max")
+
+
+class CategoryEncoder(torch.nn.Module):
+    """The sum of one embedding for each column of categories.
+
+    With :data:`OGB_ATOM_DIMS` this is OGB's atom encoder.
+    """
+
+    def __init__(self, sizes: Sequence[int], out_channels: int) -> None:
+        super().__init__()
+        self.embeddings = torch.nn.ModuleList(
+            torch.nn.Embedding(size, out_channels) for size in sizes
+        )
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draw the embeddings anew, as OGB does."""
+        for weight in self.embeddings.parameters():
+            torch.nn.init.xavier_uniform_(weight)
+
+    def forward(self, x: Tensor) -> Tensor:
+        if x.dim() == 1:
+            x = x[:, None]
+        if x.size(1) != len(self.embeddings):
+            raise ValueError(
+                f"x must have {len(self.embeddings)} columns of categories, "
+                f"got shape {list(x.shape)}"
+            )
+        columns = [embed(x[:, i]) for i, embed in enumerate(self.embeddings)]
+        return sum(columns[1:], columns[0])
+
+
+_ENCODERS = (
+    CategoryEncoder,
+    torch.nn.ModuleList,
+    torch.nn.Embedding,
+    torch.nn.Linear,
+)
+_NORMS = (torch.nn.ModuleList, BatchNorm, torch.nn.BatchNorm1d, torch.nn.Identity)
+
+
+class GraphNet(torch.nn.Module):
+    r"""A network from graphs to graph-level predictions.
+
+    .. math::
+        \mathbf{h}^{(0)}_v &= \mathrm{encode}(\mathbf{x}_v), \qquad
+        \mathbf{h}^{(t)} = \mathrm{dropout}(\mathrm{norm}(\mathrm{ReLU}(
+        \mathrm{conv}^{(t)}(\mathbf{h}^{(t-1)}))))
+
+        \mathbf{y} &= \mathrm{head}(\mathrm{readout}_v
+        [\mathbf{h}^{(1)}_v \Vert \dots \Vert \mathbf{h}^{(L)}_v])
+
+    Every readout works dimension by dimension, so it makes no difference whether the
+    layers are concatenated before the readout or after it. The ReLU changes nothing
+    after ExpC, CombC and GIN-0 as the paper has them, which end in one; after the
+    others it is what makes the network nonlinear.
+
+    On a CPU, nodes that the layers cannot tell apart are computed once (see
+    :mod:`fullrank.nn.merge`), which is exact.
+
+    Args:
+        in_channels: Number of node features; a sequence of category counts (such as
+            :data:`OGB_ATOM_DIMS`) if ``x`` holds categories.
+        hidden_channels: Width of every layer.
+        out_channels: Number of predictions for a graph.
+        num_layers: :math:`L`.
+        conv: A registered name, see :func:`fullrank.nn.conv_names`.
+        conv_args: Further arguments of the convolution, such as
+            ``{"num_aggregators": 16}``.
+        edge_dim: Number of edge features; a sequence of category counts (such as
+            :data:`OGB_BOND_DIMS`) if ``edge_attr`` holds categories; or :obj:`None`.
+        batch_norm: Whether each layer is normalised over the batch.
+        dropout: Probability of the dropout in the head; ``"qm9"`` has none.
+        layer_dropout: Probability of the dropout after each layer, which the paper's
+            networks do not have.
+        jumping_knowledge: Whether all layers are read out, or the last one only.
+        readout: ``"sum"``, ``"mean"`` or ``"max"`` over the nodes of a graph.
+        head: ``"qm9"`` (three linear layers with ELU), ``"tu"`` (two with ReLU and
+            dropout) or ``"ogb"`` (dropout before the readout, one after it).
+    """
+
+    def __init__(
+        self,
+        in_channels: int | Sequence[int],
+        hidden_channels: int,
+        out_channels: int,
+        num_layers: int,
+        *,
+        conv: str = "expc",
+        conv_args: dict[str, Any] | None = None,
+        edge_dim: EdgeDim = None,
+        batch_norm: bool = False,
+        dropout: float = 0.0,
+        layer_dropout: float = 0.0,
+        jumping_knowledge: bool = True,
+        readout: str = "sum",
+        head: str = "ogb",
+    ) -> None:
+        super().__init__()
+        if num_layers < 1:
+            raise ValueError(f"num_layers must be at least 1, got {num_layers}")
+        for name, p in (("dropout", dropout), ("layer_dropout", layer_dropout)):
+            if not 0 <= p < 1:
+                raise ValueError(f"{name} must be in [0, 1), got {p}")
+        if readout not in READOUTS:
+            raise ValueError(
+                f"there is no readout {readout!r} (known: {', '.join(READOUTS)})"
+            )
+        self.edge_dim = edge_dim
+        self.layer_dropout = layer_dropout
+        self.readout_dropout = dropout if head == "ogb" else 0.0
+        self.jumping_knowledge = jumping_knowledge
+        self.encoder: torch.nn.Module
+        if isinstance(in_channels, int):
+            self.encoder = torch.nn.Linear(in_channels, hidden_channels)
+        else:
+            self.encoder = CategoryEncoder(in_channels, hidden_channels)
+        columns = None
+        if edge_dim is not None:
+            columns = edge_dim if isinstance(edge_dim, int) else sum(edge_dim)
+        self.convs = torch.nn.ModuleList(
+            make_conv(
+                conv, hidden_channels, hidden_channels, columns, **conv_args or {}
+            )
+            for _ in range(num_layers)
+        )
+        self.norms = torch.nn.ModuleList(
+            BatchNorm(hidden_channels) if batch_norm else torch.nn.Identity()
+            for _ in range(num_layers)
+        )
+        self.readout: Aggregation = aggregation_resolver(readout)
+        read = hidden_channels * (num_layers if jumping_knowledge else 1)
+        self.head = _make_head(head, read, hidden_channels, out_channels, dropout)
+
+    def reset_parameters(self) -> None:
+        """Reset all learnable parameters of the network."""
+        for child in self.children():
+            reset(child)
+
+    def forward(
+        self,
+        x: Tensor | BaseData,
+        edge_index: Adj | None = None,
+        edge_attr: Tensor | None = None,
+        batch: Tensor | None = None,
+        batch_size: int | None = None,
+        edge_color: Tensor | None = None,
+        node_color: Tensor | None = None,
+    ) -> Tensor:
+        """Predict for each graph.
+
+        Args:
+            x: Node features; or a PyG ``Data`` or ``Batch`` with everything in it.
+            edge_index: The edges, in any of PyG's formats.
+            edge_attr: Edge features, if the network was made with ``edge_dim``.
+            batch: The graph of each node; one graph if :obj:`None`.
+            batch_size: The number of graphs, if known.
+            edge_color: Structural colours of the edges, for coefficients that read
+                them.
+            node_color: Structural colours of the nodes.
+
+        Returns:
+            :math:`(|\\mathcal{G}|, out)`.
+        """
+        if isinstance(x, BaseData):
+            return self.head(self.embed(**_inputs_of(x, self.edge_dim)))
+        return self.head(
+            self.embed(
+                x, edge_index, edge_attr, batch, batch_size, edge_color, node_color
+            )
+        )
+
+    def embed(
+        self,
+        x: Tensor | None,
+        edge_index: Adj | None,
+        edge_attr: Tensor | None = None,
+        batch: Tensor | None = None,
+        batch_size: int | None = None,
+        edge_color: Tensor | None = None,
+        node_color: Tensor | None = None,
+    ) -> Tensor:
+        """Return what the head reads for each graph."""
+        if x is None:
+            raise ValueError(
+                "x is missing: a graph without node features needs some first, for "
+                "example from torch_geometric.transforms.OneHotDegree"
+            )
+        if edge_index is None:
+            raise ValueError("edge_index is missing: give x and edge_index, or a Data")
+        if is_sparse(edge_index):
+            src, dst, value = as_edge_list(edge_index, "source_to_target")
+            edge_index = torch.stack([src, dst])
+            if self.edge_dim is not None and edge_attr is None:
+                edge_attr = value
+        h = self.encoder(x)
+        if self.edge_dim is not None:
+            if edge_attr is None:
+                raise ValueError(
+                    f"edge_attr is missing: the network was made with "
+                    f"edge_dim={self.edge_dim}"
+                )
+            edge_attr = edge_columns(edge_attr, self.edge_dim).to(h.dtype)
+        colors = {"edge_color": edge_color, "node_color": node_color}
+        twins = None
+        if edge_color is None and node_color is None and self._may_have_twins():
+            twins = TwinNodes.find(x, edge_index, edge_attr)
+        layers = []
+        for conv, norm in zip(self.convs, self.norms, strict=True):
+            out = None if twins is None else twins.convolve(conv, h)
+            if out is None:
+                twins = None
+                extra = colors if isinstance(conv, RankConv) else {}
+                edges = [edge_index] if edge_attr is None else [edge_index, edge_attr]
+                out = conv(h, *edges, **extra)
+            h = norm(out.relu())
+            h = self._drop(h, self.layer_dropout)
+            layers.append(h)
+        if batch is None:
+            batch, batch_size = edge_index.new_zeros(h.size(0)), 1
+        read = torch.cat(layers, dim=1) if self.jumping_knowledge else layers[-1]
+        read = self._drop(read, self.readout_dropout)
+        return self.readout(read, batch, dim_size=batch_size)
+
+    def _may_have_twins(self) -> bool:
+        """Whether equal nodes may stay equal: dropout makes them different, and real
+        numbers on the edges leave hardly any."""
+        dropped = self.training and self.layer_dropout
+        return (
+            not (dropped or isinstance(self.edge_dim, int))
+            and all(map(tells_no_twins_apart, self.convs))
+            and is_known(self.encoder, *_ENCODERS)
+            and is_known(self.norms, *_NORMS)
+        )
+
+    def _drop(self, x: Tensor, p: float) -> Tensor:
+        """Dropout, with a mask from ``torch.rand``: on a CPU it is drawn three times as
+        fast as ``torch.bernoulli``, which ``F.dropout`` takes."""
+        if not (self.training and p):
+            return x
+        dtype = torch.promote_types(x.dtype, torch.float32)  # half has too few numbers
+        return x * (torch.rand_like(x, dtype=dtype) >= p).to(x.dtype).div_(1 - p)
+
+
+def _inputs_of(data: BaseData, edge_dim: EdgeDim) -> dict[str, Any]:
+    batch = data.get("batch")
+    return {
+        "x": data.x,
+        "edge_index": data.get("edge_index", data.get("adj_t")),
+        "edge_attr": None if edge_dim is None else data.get("edge_attr"),
+        "batch": batch,
+        "batch_size": None if batch is None else data.num_graphs,
+        "edge_color": data.get("edge_color"),
+        "node_color": data.get("node_color"),
+    }
+
+
+def _make_head(
+    name: str, in_channels: int, hidden: int, out_channels: int, dropout: float
+) -> torch.nn.Sequential:
+    nn = torch.nn
+    if name == "qm9":
+        return nn.Sequential(
+            nn.Linear(in_channels, hidden),
+            nn.ELU(),
+            nn.Linear(hidden, hidden),
+            nn.ELU(),
+            nn.Linear(hidden, out_channels),
+        )
+    if name == "tu":
+        return nn.Sequential(
+            nn.Linear(in_channels, hidden),
+            nn.ReLU(),
+            nn.Dropout(dropout),
+            nn.Linear(hidden, out_channels),
+        )
+    if name == "ogb":
+        return nn.Sequential(nn.Linear(in_channels, out_channels))
+    raise ValueError(f"there is no head {name!r} (known: {', '.join(HEADS)})")

@@ -1,0 +1,209 @@
+"""Convolutions by name, all with edge features, for :class:`~fullrank.nn.GraphNet`."""
+
+import difflib
+import inspect
+from collections.abc import Callable, Collection
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch_geometric.nn import GATv2Conv, GENConv, MessagePassing, PNAConv, SAGEConv
+from torch_geometric.nn.dense.linear import Linear
+
+from fullrank.nn.coefficients import Stack, StructuralCoefficients, TanhCoefficients
+from fullrank.nn.conv.comb_conv import CombConv
+from fullrank.nn.conv.expanding_conv import ExpandingConv
+from fullrank.nn.conv.three_stage import ThreeStageGAT, ThreeStageGCN, ThreeStageGIN0
+
+ConvFactory = Callable[..., torch.nn.Module]
+
+_STARRED = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+
+# For each name the factory, and what its further keyword arguments are handed on to.
+_CONVS: dict[str, tuple[ConvFactory, ...]] = {
+    "expc": (ExpandingConv,),
+    "combc": (CombConv,),
+    "gin0": (ThreeStageGIN0,),
+    "gcn": (ThreeStageGCN,),
+    "gat": (ThreeStageGAT,),
+    "gen": (GENConv,),
+}
+
+
+def register_conv(
+    name: str, hands_on_to: ConvFactory | None = None
+) -> Callable[[ConvFactory], ConvFactory]:
+    """Make a convolution known by a name.
+
+    The decorated class or function is called with ``(in_channels, out_channels,
+    edge_dim=..., **arguments)``, where ``edge_dim`` is the number of edge features or
+    :obj:`None`, and its result with ``(x, edge_index, edge_attr)``.
+
+    Args:
+        name: The name.
+        hands_on_to: The layer to which a decorated function hands on its ``**kwargs``,
+            so that an error can name them.
+    """
+
+    def register(factory: ConvFactory) -> ConvFactory:
+        if name in _CONVS:
+            raise ValueError(f"there is a convolution {name!r} already")
+        _CONVS[name] = (factory,) if hands_on_to is None else (factory, hands_on_to)
+        return factory
+
+    return register
+
+
+def conv_names() -> list[str]:
+    """Return the names of all known convolutions."""
+    return sorted(_CONVS)
+
+
+def make_conv(
+    name: str, in_channels: int, out_channels: int, edge_dim: int | None, **kwargs: Any
+) -> torch.nn.Module:
+    """Build the convolution of that name."""
+    if name not in _CONVS:
+        raise ValueError(
+            f"there is no convolution {name!r}{_known(name, conv_names())}"
+        )
+    make, *_ = _CONVS[name]
+    try:
+        return make(in_channels, out_channels, edge_dim=edge_dim, **kwargs)
+    except TypeError as error:
+        for option in kwargs:
+            if f"keyword argument {option!r}" in str(error):
+                known = _known(option, _options(*_CONVS[name]) - {option})
+                raise ValueError(
+                    f"the convolution {name!r} has no option {option!r}{known}"
+                ) from error
+        raise
+
+
+def _known(word: str, words: Collection[str]) -> str:
+    nearest = difflib.get_close_matches(word, words, n=1)
+    hint = f"; did you mean {nearest[0]!r}?" if nearest else ""
+    return f"{hint} (known: {', '.join(sorted(words))})"
+
+
+def _options(*factories: ConvFactory) -> set[str]:
+    """Return what may be given by name, following ``**kwargs`` as far as they go."""
+    options: set[str] = set()
+    for factory in factories:
+        line = getattr(factory, "__mro__", ())  # of a class
+        inits = [vars(cls)["__init__"] for cls in line if "__init__" in vars(cls)]
+        for function in inits or [factory]:
+            parameters = inspect.signature(function).parameters.values()
+            starred = {p.name for p in parameters if p.kind in _STARRED}
+            options |= {p.name for p in parameters} - starred
+            if not starred:
+                break
+    return options - {"self", "in_channels", "out_channels", "edge_dim"}
+
+
+class AddEdgeFeatures(torch.nn.Module):
+    r"""A PyG convolution that sees :math:`\mathbf{h}_u + \mathbf{W}_e \mathbf{e}_{uv}`
+    in place of :math:`\mathbf{h}_u` in its messages.
+
+    For convolutions that have no edge features of their own, add no self-loops and
+    call their neighbour's features ``x_j``.
+    """
+
+    def __init__(self, conv: MessagePassing, in_channels: int, edge_dim: int) -> None:
+        super().__init__()
+        self.conv = conv
+        self.edge_lin = Linear(edge_dim, in_channels, bias=False)
+
+    def reset_parameters(self) -> None:
+        self.conv.reset_parameters()
+        self.edge_lin.reset_parameters()
+
+    def forward(self, x: Tensor, edge_index: Tensor, edge_attr: Tensor) -> Tensor:
+        encoded = self.edge_lin(edge_attr)
+
+        def add(conv, inputs):
+            (messages,) = inputs
+            return ({**messages, "x_j": messages["x_j"] + encoded},)
+
+        hook = self.conv.register_message_forward_pre_hook(add)
+        try:
+            return self.conv(x, edge_index)
+        finally:
+            hook.remove()
+
+
+@register_conv("gatv2", hands_on_to=GATv2Conv)
+def _gatv2(in_channels, out_channels, edge_dim=None, heads=1, **kwargs):
+    return GATv2Conv(
+        in_channels, out_channels, heads, concat=False, edge_dim=edge_dim, **kwargs
+    )
+
+
+@register_conv("sage", hands_on_to=SAGEConv)
+def _sage(in_channels, out_channels, edge_dim=None, **kwargs):
+    conv = SAGEConv(in_channels, out_channels, **kwargs)
+    return conv if edge_dim is None else AddEdgeFeatures(conv, in_channels, edge_dim)
+
+
+@register_conv("pna", hands_on_to=PNAConv)
+def _pna(
+    in_channels,
+    out_channels,
+    edge_dim=None,
+    deg=None,
+    aggregators=("mean", "min", "max", "std"),
+    scalers=("identity", "amplification", "attenuation"),
+    **kwargs,
+):
+    if deg is None:
+        raise ValueError(
+            "the convolution 'pna' needs deg, the histogram of in-degrees of the "
+            "training graphs (torch.bincount), got None"
+        )
+    deg = torch.as_tensor(deg)
+    return PNAConv(
+        in_channels,
+        out_channels,
+        list(aggregators),
+        list(scalers),
+        deg=deg,
+        edge_dim=edge_dim,
+        **kwargs,
+    )
+
+
+@register_conv("expc-structural", hands_on_to=ExpandingConv)
+def _expc_structural(
+    in_channels,
+    out_channels,
+    edge_dim=None,
+    num_aggregators=4,
+    num_structural=4,
+    hops=2,
+    **kwargs,
+):
+    return ExpandingConv(
+        in_channels,
+        out_channels,
+        edge_dim=edge_dim,
+        coefficients=Stack(
+            TanhCoefficients(in_channels, num_aggregators),
+            StructuralCoefficients(num_structural, hops),
+        ),
+        **kwargs,
+    )
+
+
+@register_conv("combc-structural", hands_on_to=CombConv)
+def _combc_structural(in_channels, out_channels, edge_dim=None, hops=2, **kwargs):
+    by_structure = in_channels // 2
+    return CombConv(
+        in_channels,
+        out_channels,
+        edge_dim=edge_dim,
+        coefficients=Stack(
+            TanhCoefficients(in_channels, in_channels - by_structure),
+            StructuralCoefficients(by_structure, hops),
+        ),
+        **kwargs,
+    )

@@ -1,0 +1,246 @@
+import json
+import multiprocessing
+import os
+import resource
+import signal
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import torch
+
+from fullrank.data import DataError, Field, Graph, PackedGraphs, Part
+from fullrank.data.packed import storage
+from fullrank.data.packed.graphs import text_arrays
+from fullrank.data.packed.storage import HEADER, PackedFileError, verify, write
+
+
+def some_graphs(seed: int, count: int) -> PackedGraphs:
+    rng = np.random.default_rng(seed)
+    graphs = []
+    for _ in range(count):
+        nodes, edges = rng.integers(1, 6), rng.integers(0, 8)
+        arrays = {
+            "node.x": rng.normal(size=(nodes, 2)).astype(np.float32),
+            "edge.kind": rng.integers(0, 3, edges).astype(np.uint8),
+            "graph.y": rng.normal(size=3),
+        }
+        graphs.append(Graph(nodes, rng.integers(0, nodes, (2, edges)), arrays))
+    fields = {
+        "x": Field((Part("node.x"),)),
+        "edge_attr": Field((Part("edge.kind", one_hot=3),)),
+        "y": Field((Part("graph.y", columns=(2, 0)),)),
+    }
+    names = [f"graph {i}" for i in range(count)]
+    return PackedGraphs.from_graphs(
+        graphs, text_arrays("name", names), fields, {"name": "some"}
+    )
+
+
+def assert_same(first: PackedGraphs, second: PackedGraphs) -> None:
+    everything = np.arange(len(first))
+    for name, values in first.batch(everything).to_dict().items():
+        assert torch.equal(values, second.batch(everything)[name]), name
+    assert list(first.texts("name")) == list(second.texts("name"))
+
+
+def test_what_is_written_is_read(tmp_path):
+    graphs = some_graphs(0, 12)
+    graphs.save(tmp_path / "set")
+    opened = PackedGraphs.open(tmp_path / "set")
+    assert_same(opened, graphs)
+    assert opened.fields == graphs.fields
+    assert opened.info == {"name": "some"}
+    assert not opened.array("x").flags.writeable
+    assert os.listdir(tmp_path) == ["set"]
+
+
+def test_parts_are_joined_and_replace_what_was_there(tmp_path):
+    parts = [some_graphs(seed, count) for seed, count in ((1, 3), (2, 1), (3, 6))]
+    some_graphs(9, 2).save(tmp_path / "set")
+    write(tmp_path / "set", iter(parts), {"name": "joined"})
+    opened = PackedGraphs.open(tmp_path / "set")
+    for part, first in zip(parts, (0, 3, 4), strict=True):
+        for index in range(len(part)):
+            ours, theirs = opened[first + index], part[index]
+            assert torch.equal(ours.x, theirs.x)
+            assert torch.equal(ours.edge_index, theirs.edge_index)
+            assert torch.equal(ours.edge_attr, theirs.edge_attr)
+            assert torch.equal(ours.y, theirs.y)
+    texts = [text for part in parts for text in part.texts("name")]
+    assert list(opened.texts("name")) == texts
+    assert opened.info == {"name": "joined"}
+
+
+def test_no_code_is_ever_loaded(tmp_path):
+    some_graphs(0, 3).save(tmp_path / "set")
+    header = json.loads((tmp_path / "set" / HEADER).read_text())
+    assert header["format"] == storage.FORMAT
+    for name, entry in header["arrays"].items():
+        assert np.dtype(entry["dtype"]).hasobject is False
+        assert (tmp_path / "set" / f"{name}.bin").exists()
+
+
+def damaged(folder, how: str) -> None:
+    file = folder / "node.x.bin"
+    if how == "truncated":
+        file.write_bytes(file.read_bytes()[:-1])
+    elif how == "missing":
+        file.unlink()
+    elif how == "other version":
+        text = (folder / HEADER).read_text()
+        (folder / HEADER).write_text(text.replace('"version": 1', '"version": 99'))
+    elif how == "foreign header":
+        (folder / HEADER).write_text('{"hello": "world"}')
+    elif how == "no header":
+        (folder / HEADER).unlink()
+    elif how == "half a header":
+        (folder / HEADER).write_text((folder / HEADER).read_text()[:50])
+    else:
+        header = json.loads((folder / HEADER).read_text())
+        arrays = header["arrays"]
+        if how == "objects":
+            arrays["node.x"]["dtype"] = "|O"
+        elif how == "elsewhere":
+            arrays["../../secret"] = arrays.pop("node.x")
+        elif how == "fewer rows":
+            entry = arrays["node.x"]
+            entry["shape"][0] -= 1
+            file.write_bytes(file.read_bytes()[:-8])
+        elif how == "no fields":
+            del header["fields"]
+        (folder / HEADER).write_text(json.dumps(header))
+
+
+@pytest.mark.parametrize(
+    ("how", "message"),
+    [
+        ("truncated", r"node\.x\.bin has \d+ bytes instead of \d+"),
+        ("missing", r"node\.x\.bin has 0 bytes"),
+        ("other version", "has version 99"),
+        ("foreign header", "not the header of a packed set"),
+        ("no header", "holds no packed set"),
+        ("half a header", "is not a header"),
+        ("objects", "holds Python objects"),
+        ("elsewhere", "strange name"),
+        ("fewer rows", r"'node\.x' has \d+ rows for \d+ nodes"),
+        ("no fields", "lacks 'fields'"),
+    ],
+)
+def test_damage_is_noticed_at_opening(tmp_path, how, message):
+    some_graphs(0, 5).save(tmp_path / "set")
+    damaged(tmp_path / "set", how)
+    with pytest.raises(PackedFileError, match=message):
+        PackedGraphs.open(tmp_path / "set")
+
+
+def test_a_changed_number_is_noticed_by_verify(tmp_path):
+    graphs = some_graphs(0, 5)
+    graphs.save(tmp_path / "set")
+    assert verify(tmp_path / "set") > graphs.array("x").nbytes
+    file = tmp_path / "set" / "node.x.bin"
+    content = bytearray(file.read_bytes())
+    content[3] ^= 1
+    file.write_bytes(content)
+    with pytest.raises(PackedFileError, match=r"node\.x\.bin has changed"):
+        verify(tmp_path / "set")
+
+
+def test_nothing_is_left_of_an_interrupted_write(tmp_path):
+    def parts():
+        yield some_graphs(0, 2)
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        write(tmp_path / "set", parts())
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_disk_that_takes_no_more_is_reported_and_nothing_half_written(tmp_path):
+    some_graphs(0, 3).save(tmp_path / "set")
+    fork = multiprocessing.get_context("fork")
+    said = fork.SimpleQueue()
+
+    def child():
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (5_000, 5_000))
+        try:
+            some_graphs(0, 500).save(tmp_path / "set")
+        except DataError as error:
+            said.put(str(error))
+
+    process = fork.Process(target=child)
+    process.start()
+    process.join()
+    assert process.exitcode == 0
+    assert said.get() == f"cannot write {tmp_path / 'set'}: File too large"
+    assert os.listdir(tmp_path) == ["set"]
+    assert len(PackedGraphs.open(tmp_path / "set")) == 3
+
+
+def test_parts_must_agree(tmp_path):
+    first = some_graphs(0, 2)
+    other = first.with_array("node", "more", np.zeros(first.node_ptr[-1]))
+    with pytest.raises(DataError, match="must store the same arrays"):
+        write(tmp_path / "set", [first, other])
+    with pytest.raises(DataError, match="no graph to write"):
+        write(tmp_path / "set", [])
+
+
+FOUR_MILLION = """
+import resource, sys
+sys.path[:0] = sys.argv[3:]
+import numpy as np
+from pathlib import Path
+from fullrank.data import PackedGraphs
+from fullrank.data.packed.storage import write
+
+def parts():
+    count = 100_000
+    path = np.array([[0, 1, 1, 2], [1, 0, 2, 1]])
+    edges = (path[:, None, :] + 3 * np.arange(count)[None, :, None]).reshape(2, -1)
+    x = np.zeros((3 * count, 4), np.float32)
+    for part in range(40):
+        numbers = np.arange(count) + part * count
+        yield PackedGraphs.pack(
+            np.full(count, 3), edges, {"node.x": x, "graph.y": numbers}
+        )
+
+def memory():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024  # MB, the peak
+
+if sys.argv[1] == "write":
+    before = memory()
+    write(Path(sys.argv[2]), parts())
+    print(memory(), before)
+else:
+    before = memory()
+    graphs = PackedGraphs.open(sys.argv[2])
+    batch = graphs.batch([3_999_999, 0, 2_000_000])
+    assert len(graphs) == 4_000_000
+    assert batch.y.tolist() == [3_999_999, 0, 2_000_000]
+    assert batch.edge_index.tolist()[0][:4] == [1, 0, 2, 1]
+    print(memory(), before)
+"""
+
+
+@pytest.mark.slow
+def test_four_million_graphs_need_little_memory(tmp_path):
+    def child(verb: str) -> tuple[float, float]:
+        arguments = [verb, str(tmp_path / "set"), *sys.path]
+        run = subprocess.run(
+            [sys.executable, "-c", FOUR_MILLION, *arguments],
+            capture_output=True,
+            text=True,
+        )
+        assert run.returncode == 0, run.stderr
+        peak, before = map(float, run.stdout.split())
+        return peak, before
+
+    peak, before = child("write")
+    size = sum(f.stat().st_size for f in (tmp_path / "set").iterdir()) / 2**20
+    assert size > 390  # MB: more than either process may take
+    assert peak - before < 250
+    peak, before = child("open")
+    assert peak - before < 30

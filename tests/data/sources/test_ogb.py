@@ -1,0 +1,283 @@
+"""Real OGB sets where they are, and small ones written in just OGB's layout."""
+
+import gzip
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from ogb.io.read_graph_raw import read_csv_graph_raw
+
+from fullrank.data import OGB, DataError, load
+from fullrank.data.sources import ogb as module
+from shared_data import shared_data
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory):
+    return tmp_path_factory.mktemp("root")
+
+
+def test_molhiv(root):
+    dataset = load("ogbg-molhiv", root=root, mirror=shared_data() / "ogb")
+    split = dataset.split()
+    assert len(dataset) == 41_127
+    parts = (split.train, split.valid, split.test)
+    assert [len(part) for part in parts] == [32_901, 4_113, 4_113]
+    assert [int(dataset.labels[part].sum()) for part in parts] == [1232, 81, 130]
+    assert dataset.task == "binary"
+    assert dataset.metric == "rocauc"
+    assert dataset.node_features.cardinalities == (119, 5, 12, 12, 10, 6, 6, 2, 2)
+    assert dataset.edge_features.cardinalities == (5, 6, 2)
+    assert dataset.graphs.batch([0, 1]).y.dtype == torch.float32
+
+
+def test_molesol_equals_what_ogb_reads(root):
+    folder = shared_data() / "ogb" / "ogbg_molesol"
+    dataset = OGB("ogbg-molesol", root, folder=folder)
+    truth = read_csv_graph_raw(folder / "raw", add_inverse_edge=True)
+    labels = pd.read_csv(folder / "raw" / "graph-label.csv.gz", header=None)[0]
+    assert len(dataset) == 1128
+    for index in range(0, 1128, 50):
+        data, graph = dataset[index], truth[index]
+        assert data.x.tolist() == graph["node_feat"].tolist()
+        assert edges_with_features(
+            data.edge_index.numpy(), data.edge_attr.numpy()
+        ) == edges_with_features(graph["edge_index"], graph["edge_feat"])
+        assert data.y.item() == pytest.approx(labels[index])
+    assert dataset.texts("smiles")[1] == "Cc1occc1C(=O)Nc2ccccc2"
+
+
+def edges_with_features(edge_index, features) -> list:
+    return sorted(zip(*edge_index.tolist(), features.tolist(), strict=True))
+
+
+def test_an_archive_as_ogb_offers_it(tmp_path):
+    folder = shared_data() / "ogb" / "ogbg_molesol"
+    with zipfile.ZipFile(tmp_path / "esol.zip", "w") as archive:
+        for file in folder.rglob("*.gz"):
+            archive.write(file, Path("esol") / file.relative_to(folder))
+    dataset = OGB("ogbg-molesol", tmp_path / "root", mirror=tmp_path)
+    assert len(dataset) == 1128
+    split = dataset.split()
+    assert [len(p) for p in (split.train, split.valid, split.test)] == [902, 113, 113]
+
+
+def test_molecules_with_many_and_missing_labels(tmp_path):
+    graphs = [(2, [[0, 1]]), (1, []), (3, [[0, 1], [1, 2]]), (1, [])]
+    labels = [[1, "", 0], ["", "", 1], [0, 0, 0], [1, 1, ""]]
+    atoms = [[5, 0, 4, 5, 3, 0, 2, 0, 0]] * 7
+    more = {"node_feat": atoms, "edge_feat": [[0, 0, 0], [1, 0, 0], [2, 0, 1]]}
+    write_set(tmp_path / "set", graphs, labels, "scaffold", **more)
+    dataset = OGB("ogbg-molclintox", tmp_path / "root", folder=tmp_path / "set")
+    expected = [[1, np.nan, 0], [np.nan, np.nan, 1], [0, 0, 0], [1, 1, np.nan]]
+    assert np.array_equal(dataset.labels, expected, equal_nan=True)
+    assert dataset[2].edge_attr.tolist() == [[1, 0, 0], [1, 0, 0], [2, 0, 1], [2, 0, 1]]
+    assert dataset.graphs.batch([0, 1]).y.isnan().sum() == 3
+
+
+def test_evaluator_is_ogbs(root):
+    dataset = OGB("ogbg-molesol", root, folder=shared_data() / "ogb" / "ogbg_molesol")
+    truth = dataset.labels[:4]
+    assert dataset.evaluate(truth, truth + 2) == {"rmse": pytest.approx(2)}
+
+
+def write_table(file, rows) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    lines = (",".join(map(str, np.atleast_1d(row))) for row in rows)
+    file.write_bytes(gzip.compress("".join(f"{line}\n" for line in lines).encode()))
+
+
+def write_set(folder, graphs, labels, split_kind, **more) -> None:
+    """OGB's layout: ``graphs`` are pairs of a number of nodes and edges ``[E, 2]``."""
+    raw = folder / "raw"
+    write_table(raw / "num-node-list.csv.gz", [nodes for nodes, _ in graphs])
+    write_table(raw / "num-edge-list.csv.gz", [len(edges) for _, edges in graphs])
+    write_table(raw / "edge.csv.gz", [edge for _, edges in graphs for edge in edges])
+    write_table(raw / "graph-label.csv.gz", labels)
+    for name, rows in more.items():
+        write_table(raw / f"{name.replace('_feat', '-feat')}.csv.gz", rows)
+    parts = {"train": [0, 2], "valid": [1], "test": [3]}
+    for part, indices in parts.items():
+        write_table(folder / "split" / split_kind / f"{part}.csv.gz", indices)
+
+
+@pytest.fixture
+def ppa(tmp_path):
+    rng = np.random.default_rng(0)
+    edges = [[[0, 1], [1, 2]], [[0, 1]], [[0, 2], [1, 2], [0, 1]], [[1, 0]]]
+    graphs = [(3, edges[0]), (2, edges[1]), (4, edges[2]), (2, edges[3])]
+    features = rng.random((7, 7)).round(3)
+    write_set(tmp_path / "ppa", graphs, [4, 36, 0, 11], "species", edge_feat=features)
+    return tmp_path / "ppa", features
+
+
+def test_ppa(ppa, tmp_path):
+    folder, features = ppa
+    dataset = OGB("ogbg-ppa", tmp_path / "root", folder=folder)
+    assert dataset.task == "multiclass"
+    assert dataset.num_classes == 37
+    assert dataset.metric == "accuracy"
+    assert dataset.graphs.batch([0, 1, 2, 3]).y.tolist() == [4, 36, 0, 11]
+    assert dataset.node_features.cardinalities == (1,)
+    assert dataset[2].x.tolist() == [[0]] * 4
+    truth = read_csv_graph_raw(folder / "raw", add_inverse_edge=True)
+    for index, graph in enumerate(truth):
+        ours = dataset[index]
+        order = np.lexsort(graph["edge_index"])
+        again = np.lexsort(ours.edge_index.numpy())
+        assert np.array_equal(
+            ours.edge_index.numpy()[:, again], graph["edge_index"][:, order]
+        )
+        expected = graph["edge_feat"][order]
+        assert np.allclose(ours.edge_attr.numpy()[again], expected)
+    assert features.shape == (7, dataset.edge_features.dim)
+    assert dataset.split().train.tolist() == [0, 2]
+    assert dataset.evaluate(np.array([4, 36]), np.array([4, 1])) == {"accuracy": 0.5}
+
+
+@pytest.fixture
+def code(tmp_path):
+    """Four trees; nodes are not in depth-first order in the last."""
+    graphs = [
+        (4, [[0, 1], [0, 2], [2, 3]]),
+        (1, []),
+        (3, [[0, 1], [1, 2]]),
+        (3, [[0, 1], [0, 2]]),
+    ]
+    write_set(
+        tmp_path / "code2",
+        graphs,
+        ["get value", "run", "get the very long name of it", "nan set"],
+        "project",
+        node_feat=[[i % 3, i] for i in range(11)],
+        node_is_attributed=[0, 1, 1, 1, 1, 1, 0, 1, 1, 1, 1],
+        node_dfs_order=[0, 1, 2, 3, 0, 0, 1, 2, 0, 2, 1],
+        node_depth=[0, 1, 1, 2, 0, 0, 1, 25, 0, 1, 1],
+    )
+    mapping = tmp_path / "code2" / "mapping"
+    write_table(mapping / "typeidx2type.csv.gz", ["type idx,type", "0,a", "1,b", "2,c"])
+    write_table(
+        mapping / "attridx2attr.csv.gz",
+        ["attr idx,attr", *(f"{i},attribute" for i in range(11))],
+    )
+    return tmp_path / "code2"
+
+
+@pytest.mark.parametrize("name", ["ogbg-code2", "ogbg-code"])
+def test_code(code, tmp_path, name):
+    dataset = OGB(name, tmp_path / "root", folder=code)
+    assert dataset.task == "tokens"
+    assert dataset.num_tokens == 5
+    # Of the training names, the most frequent word first.
+    assert dataset.vocabulary == (
+        "get",
+        "value",
+        "the",
+        "very",
+        "long",
+        "name",
+        "of",
+        "it",
+    )
+    unknown, end = 8, 9
+    assert dataset.num_classes == 10
+    assert dataset.labels.tolist() == [
+        [0, 1, end, end, end],
+        [unknown, end, end, end, end],
+        [0, 2, 3, 4, 5],
+        [unknown, unknown, end, end, end],
+    ]
+    assert dataset.node_features.cardinalities == (3, 11, 21)
+    assert dataset[2].x.tolist() == [[2, 5, 0], [0, 6, 1], [1, 7, 20]]
+    assert dataset.texts("name")[3] == "nan set"
+    references = [dataset.texts("name")[0].split(" ")]
+    assert dataset.evaluate(references, [["get", "value"]])["f1"] == 1
+
+
+def test_code_edges_go_down_up_to_the_next_token_and_back(code, tmp_path):
+    dataset = OGB("ogbg-code2", tmp_path / "root", folder=code)
+
+    def edges(index):
+        data = dataset[index]
+        return {
+            (u, v): tuple(kind)
+            for u, v, kind in zip(
+                *data.edge_index.tolist(), data.edge_attr.tolist(), strict=True
+            )
+        }
+
+    assert edges(1) == {}
+    assert edges(2) == {
+        (0, 1): (0, 0),
+        (1, 0): (0, 1),
+        (1, 2): (0, 0),
+        (2, 1): (0, 1),
+        (0, 2): (1, 0),
+        (2, 0): (1, 1),
+    }
+    # Depth first the nodes of the last tree come as 0, 2, 1.
+    data = dataset[3]
+    following = data.edge_attr[:, 0] == 1
+    forward = following & (data.edge_attr[:, 1] == 0)
+    assert sorted(data.edge_index[:, forward].t().tolist()) == [[0, 2], [2, 1]]
+
+
+def test_blocks_do_not_change_what_is_read(ppa, tmp_path, monkeypatch):
+    folder, _ = ppa
+    whole = OGB("ogbg-ppa", tmp_path / "one", folder=folder)
+    monkeypatch.setattr("fullrank.data.sources.ogb_raw._ROWS_AT_ONCE", 4)
+    pieces = OGB("ogbg-ppa", tmp_path / "many", folder=folder)
+    for (name, first), (_, second) in zip(
+        whole.graphs.batch(range(4)), pieces.graphs.batch(range(4)), strict=True
+    ):
+        assert torch.equal(first, second), name
+
+
+@pytest.mark.parametrize(
+    ("file", "rows", "message"),
+    [
+        ("raw/edge", [[0, 1]], r"edge\.csv\.gz ends after line 1 of at least 7"),
+        ("raw/edge", [[0, 9]] * 7, r"edge\.csv\.gz, line 1: an edge of a graph with 3"),
+        ("raw/edge", [[0, 1]] * 8, r"edge\.csv\.gz has more than 7 lines"),
+        (
+            "raw/graph-label",
+            [1, 2, 3],
+            r"graph-label\.csv\.gz has 3 lines instead of 4",
+        ),
+        ("raw/num-edge-list", [1], r"num-edge-list\.csv\.gz has 1 lines instead of 4"),
+        (
+            "raw/num-node-list",
+            [3, 2, 0, 2],
+            r"num-node-list\.csv\.gz, line 3: a graph w",
+        ),
+        ("split/species/test", [9], r"test\.csv\.gz, line 1: graph 9 of a set of 4"),
+        ("raw/edge-feat", [[1]] * 7, r"edge-feat\.csv\.gz, line 1: 1 columns instead"),
+        ("raw/edge-feat", [["x"] * 7], r"edge-feat\.csv\.gz, line 1: 'x' is not a num"),
+    ],
+)
+def test_wrong_files_are_named(ppa, tmp_path, file, rows, message):
+    folder, _ = ppa
+    write_table(folder / f"{file}.csv.gz", rows)
+    with pytest.raises(DataError, match=message):
+        OGB("ogbg-ppa", tmp_path / "root", folder=folder)
+
+
+def test_categories_outside_their_range(code, tmp_path):
+    write_table(code / "raw" / "node-feat.csv.gz", [[0, 0]] * 4 + [[3, 0]] * 7)
+    with pytest.raises(DataError, match=r"node-feat\.csv\.gz, line 5: ids outside"):
+        OGB("ogbg-code2", tmp_path / "root", folder=code)
+
+
+def test_names():
+    assert {"ogbg-molhiv", "ogbg-molpcba", "ogbg-ppa", "ogbg-code2"} <= set(
+        module.names()
+    )
+    with pytest.raises(DataError, match="withdrawn"):
+        load("ogbg-code")
+    with pytest.raises(DataError, match="OGB has no graph set 'ogbg-nothing'"):
+        OGB("ogbg-nothing")
+    with pytest.raises(DataError, match="there is no folder nowhere"):
+        OGB("ogbg-ppa", folder="nowhere")

@@ -1,0 +1,122 @@
+import ast
+import textwrap
+
+import numpy as np
+import pytest
+import torch
+
+from fullrank.data import DataError, load, python_code
+from fullrank.data.sources.python_code import MASK, NODE_TYPES, function_tree, words_of
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("get_HTTPCode2", ["get", "http", "code", "2"]),
+        ("_private", ["private"]),
+        ("toJSON", ["to", "json"]),
+        ("__", []),
+    ],
+)
+def test_words(name, words):
+    assert words_of(name) == words
+
+
+def tree_of(source: str):
+    return function_tree(ast.parse(textwrap.dedent(source)).body[0])
+
+
+def test_the_own_name_is_masked_everywhere():
+    tree = tree_of(
+        '''
+        def walk(node, walk_all):
+            """walk over all; do not rewalk."""
+            from here import walk
+            self.walk = lambda walk=1: walk(node)
+            return walk(walk_all)
+        '''
+    )
+    texts = [text for text in tree.attributes if text is not None]
+    assert MASK in texts
+    assert "walk" not in texts
+    assert f"'{MASK} over all; do not rewalk.'" in texts
+    assert "walk_all" in texts
+
+
+def test_tree_is_pythons_depth_first():
+    tree = tree_of("def f(a):\n    return a + 1\n")
+    names = [NODE_TYPES[kind] for kind in tree.types]
+    assert names == [
+        "FunctionDef",
+        "arguments",
+        "arg",
+        "Return",
+        "BinOp",
+        "Name",
+        "Add",
+        "Constant",
+    ]
+    assert tree.parents == [-1, 0, 1, 0, 3, 4, 4, 4]
+    assert tree.depths == [0, 1, 2, 1, 2, 3, 3, 3]
+    assert tree.attributes == [MASK, None, "a", None, None, "a", None, "1"]
+
+
+@pytest.fixture
+def sources(tmp_path):
+    folder = tmp_path / "sources"
+    for project in range(10):
+        package = folder / f"project{project}"
+        package.mkdir(parents=True)
+        (package / "module.py").write_text(
+            f"class A:\n    def get_value{project}(self, x): return self.x\n"
+            "    def __init__(self): pass\n"
+            "async def set_value(x):\n    def inner_one(y): return y\n    return x\n"
+        )
+    (folder / "broken.py").write_text("def f(:\n")
+    return folder
+
+
+def test_a_folder_of_sources(sources, tmp_path):
+    dataset = python_code(sources, root=tmp_path)
+    names = list(dataset.texts("name"))
+    assert len(dataset) == 30
+    assert names.count("set value") == names.count("inner one") == 10
+    assert not any("init" in name for name in names)
+    assert dataset.task == "tokens"
+    assert [file for file, _ in dataset.notes["skipped"]] == ["broken.py"]
+    data = dataset[0]
+    sizes = dataset.node_features.cardinalities
+    assert bool((data.x.max(dim=0).values < torch.tensor(sizes)).all())
+    assert dataset.labels.max() < dataset.num_classes
+
+
+def test_projects_are_not_split(sources, tmp_path):
+    dataset = python_code(sources, root=tmp_path)
+    split, project = dataset.split(), np.array(dataset.texts("project"))
+    parts = [set(project[part]) for part in (split.train, split.valid, split.test)]
+    assert [len(part) for part in parts] == [8, 1, 1]
+    assert not parts[0] & parts[2]
+    assert not parts[0] & parts[1]
+
+
+def test_an_installed_package_by_name(tmp_path):
+    dataset = python_code("json", root=tmp_path)
+    assert "raw decode" in list(dataset.texts("name"))
+    attributed = dataset.graphs.array("node.x")[:, 1]
+    assert attributed.max() == dataset.node_features.cardinalities[1] - 1
+
+
+def test_nothing_to_read(tmp_path):
+    with pytest.raises(DataError, match="neither a folder nor an installed package"):
+        python_code("no_such_package_at_all", root=tmp_path)
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(DataError, match="holds no Python function"):
+        python_code(tmp_path / "empty", root=tmp_path)
+
+
+@pytest.mark.slow
+def test_the_standard_library(tmp_path):
+    dataset = load("python-stdlib", root=tmp_path)
+    assert len(dataset) > 10_000
+    split = dataset.split()
+    assert min(len(split.train), len(split.valid), len(split.test)) > 500

@@ -1,0 +1,24 @@
+import torch
+from torch_geometric.data import Data
+from torch_geometric.nn import GCNConv
+
+from fullrank.lab.probe.precision import double, frozen_copy
+
+
+def test_a_copy_is_made_and_the_model_left_as_it_was():
+    model = torch.nn.Sequential(GCNConv(2, 3), torch.nn.Dropout(0.5)).train()
+    copy = frozen_copy(model)
+    assert {p.dtype for p in copy.parameters()} == {torch.float64}
+    assert not copy.training
+    assert not any(p.requires_grad for p in copy.parameters())
+    assert {p.dtype for p in model.parameters()} == {torch.float32}
+    assert model.training
+    assert all(p.requires_grad for p in model.parameters())
+
+
+def test_only_floating_point_values_change():
+    data = Data(x=torch.ones(2, 1), edge_index=torch.tensor([[0], [1]]))
+    changed = double(data)
+    assert changed.x.dtype == torch.float64
+    assert changed.edge_index.dtype == torch.int64
+    assert data.x.dtype == torch.float32

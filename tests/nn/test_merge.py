@@ -1,0 +1,222 @@
+import networkx as nx
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch.autograd import forward_ad
+from torch_geometric.data import Batch, Data
+from torch_geometric.utils import from_networkx
+
+from fullrank.nn import AttentionCoefficients, ExpandingConv, GraphNet
+from fullrank.nn.merge import TwinNodes
+from fullrank.testing import relative_difference
+
+CONVS = ["expc", "combc", "gin0"]
+
+
+def graph(edges, labels, num_bonds=0):
+    """An undirected graph with one-hot labels, and kinds of edges in turn."""
+    one_way = torch.tensor(edges, dtype=torch.long).view(-1, 2).T
+    both = torch.cat([one_way, one_way.flip(0)], dim=1)
+    kinds = (torch.arange(len(edges)) % max(num_bonds, 1)).repeat(2)[:, None]
+    x = torch.nn.functional.one_hot(torch.tensor(labels), 3).double()
+    return Data(x=x, edge_index=both, edge_attr=kinds if num_bonds else None)
+
+
+def social(num_bonds=0):
+    """Graphs with many twins: a star, a clique, a path, a loop and a lonely node."""
+    star = graph([(0, i) for i in range(1, 9)], [0] * 9, num_bonds)
+    clique = graph([(i, j) for i in range(6) for j in range(i)], [1] * 6, num_bonds)
+    path = graph([(0, 1), (1, 2), (2, 3), (0, 1)], [0, 1, 1, 0], num_bonds)
+    loops = graph([(0, 1), (1, 1)], [0, 0, 2, 2], num_bonds)
+    return Batch.from_data_list([star, clique, path, loops, star])
+
+
+def plainly(net, batch):
+    """The network's formula, layer by layer and node by node."""
+    h, layers = net.encoder(batch.x), []
+    edges = [batch.edge_index]
+    if net.edge_dim is not None:
+        one_hot = torch.nn.functional.one_hot(batch.edge_attr[:, 0], net.edge_dim[0])
+        edges.append(one_hot.double())
+    for conv, norm in zip(net.convs, net.norms, strict=True):
+        h = norm(conv(h, *edges).relu())
+        layers.append(h)
+    return net.head(net.readout(torch.cat(layers, dim=1), batch.batch))
+
+
+def counted(monkeypatch):
+    """A list that grows with each layer that is run once for each class."""
+    calls, real = [], TwinNodes.convolve
+
+    def convolve(self, conv, h):
+        calls.append(conv)
+        return real(self, conv, h)
+
+    monkeypatch.setattr(TwinNodes, "convolve", convolve)
+    return calls
+
+
+@pytest.mark.parametrize("conv", CONVS)
+@pytest.mark.parametrize("num_bonds", [0, 2])
+@pytest.mark.parametrize("re_sum", [True, False])
+def test_exact_with_all_gradients(conv, num_bonds, re_sum, monkeypatch):
+    options = {} if conv == "gin0" else {"re_sum": re_sum}
+    edge_dim = [num_bonds] if num_bonds else None
+    net = GraphNet(
+        3, 8, 2, 3, conv=conv, conv_args=options, edge_dim=edge_dim, batch_norm=True
+    ).double()
+    batch = social(num_bonds)
+    outputs, gradients = [], []
+    shared = counted(monkeypatch)
+    for run in (net, lambda batch: plainly(net, batch)):
+        net.zero_grad()
+        outputs.append(run(batch))
+        outputs[-1].square().sum().backward()
+        gradients.append(torch.cat([p.grad.flatten() for p in net.parameters()]))
+    assert len(shared) == 3  # layers
+    assert relative_difference(*outputs) <= 1e-12
+    assert relative_difference(*gradients) <= 1e-12
+
+
+@st.composite
+def labelled_graphs(draw):
+    n = draw(st.integers(1, 12))
+    labels = draw(st.lists(st.integers(0, 1), min_size=n, max_size=n))
+    pairs = [(i, j) for i in range(n) for j in range(i)]
+    chosen = draw(st.lists(st.sampled_from(pairs), unique=True)) if pairs else []
+    return chosen, labels
+
+
+@given(labelled_graphs(), st.integers(1, 3))
+@settings(deadline=None, max_examples=50)
+def test_classes_are_those_of_weisfeiler_and_leman(given_graph, rounds):
+    edges, labels = given_graph
+    theirs = nx.Graph()
+    theirs.add_nodes_from((i, {"label": str(c)}) for i, c in enumerate(labels))
+    theirs.add_edges_from(edges)
+    hashes = nx.weisfeiler_lehman_subgraph_hashes(
+        theirs, node_attr="label", iterations=rounds
+    )
+    data = graph(edges, labels)
+    twins = TwinNodes(data.x, data.edge_index, None)
+    for _ in range(rounds):
+        twins.now = twins.refine()
+    ours = twins.now.of.tolist()
+    last = [hashes[node][-1] for node in range(len(labels))]
+    assert len(set(zip(ours, last, strict=True))) == len(set(ours)) == len(set(last))
+
+
+def test_a_star_is_a_centre_and_a_leaf():
+    data = from_networkx(nx.star_graph(50))
+    net = GraphNet(3, 8, 2, 1).double()
+    x = torch.ones(51, 3, dtype=torch.double)
+    twins = TwinNodes(x, data.edge_index, None)
+    h = net.encoder(x)
+    out = twins.convolve(net.convs[0], h)
+    assert len(twins.now.one) == 2
+    assert relative_difference(out, net.convs[0](h, data.edge_index)) <= 1e-12
+
+
+def test_who_watches_sees_every_node():
+    net, batch = GraphNet(3, 8, 2, 2).double(), social()
+    seen = []
+    net.convs[1].register_forward_hook(lambda conv, args, out: seen.append(len(out)))
+    net(batch)
+    assert seen == [batch.num_nodes]
+
+
+def test_gradients_by_the_input_are_those_of_every_node():
+    net, batch = GraphNet(3, 8, 2, 2).double(), social()
+    found = []
+    for run in (net, lambda batch: plainly(net, batch)):
+        batch.x = batch.x.detach().requires_grad_()
+        found.append(torch.autograd.grad(run(batch).square().sum(), batch.x)[0])
+    assert relative_difference(*found) <= 1e-12
+    assert found[0].abs().sum(1).min() > 0
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"layer_dropout": 0.5},
+        {"edge_dim": 1},
+        {"conv": "gcn"},
+        {"conv": "combc", "conv_args": {"mlp": torch.nn.Dropout(0.5)}},
+        {"conv_args": {"aggr": "std"}},
+        {"conv_args": {"add_self_loops": False}},
+        {"conv_args": {"bipartite_self_loops": True}},
+        {"conv_args": {"flow": "target_to_source"}},
+        {"conv_args": {"coefficients": AttentionCoefficients(3, 2)}},
+    ],
+    ids=str,
+)
+def test_who_may_tell_twins_apart_computes_all_of_them(options, monkeypatch):
+    net, batch = GraphNet(3, 3, 2, 2, **options).double(), social()
+    batch.edge_attr = torch.ones(batch.num_edges, 1, dtype=torch.double)
+    shared = counted(monkeypatch)
+    net(batch)
+    assert not shared
+
+
+class Doubled(ExpandingConv):
+    def read_coefficients(self, local):
+        return 2 * super().read_coefficients(local)
+
+
+def watch(module):
+    return module.register_forward_hook(lambda *_: None)
+
+
+@pytest.mark.parametrize(
+    "meddle",
+    [
+        lambda net: watch(net.convs[0]),
+        lambda net: watch(net.convs[0].mlp[2]),
+        lambda net: watch(net.convs[0].coefficients.lin),
+        lambda net: watch(net.norms[1]),
+        lambda net: watch(net.encoder),
+        lambda net: net.convs[0].register_message_forward_hook(lambda *_: None),
+        lambda net: setattr(net, "encoder", torch.nn.Sequential(net.encoder)),
+        lambda net: setattr(net.convs, "0", Doubled(8, 8).double()),
+    ],
+)
+def test_nothing_is_shared_under_somebodys_eyes(meddle, monkeypatch):
+    net, batch = GraphNet(3, 8, 2, 2, batch_norm=True).double(), social()
+    shared = counted(monkeypatch)
+    net(batch)
+    assert len(shared) == 2
+    meddle(net)
+    net(batch)
+    assert len(shared) == 2
+
+
+def test_forward_derivatives_by_the_input():
+    net, batch = GraphNet(3, 8, 2, 2).double(), social()
+    found = []
+    for run in (net, lambda batch: plainly(net, batch)):
+        with forward_ad.dual_level():
+            direction = torch.arange(batch.x.numel()).view_as(batch.x).double()
+            dual = batch.clone()
+            dual.x = forward_ad.make_dual(batch.x, direction)
+            found.append(forward_ad.unpack_dual(run(dual)).tangent)
+    assert relative_difference(*found) <= 1e-12
+
+
+@pytest.mark.parametrize(
+    ("edge_index", "why"),
+    [
+        (torch.zeros(3, 4, dtype=torch.long), "edge_index must have shape"),
+        (torch.empty(2, 0), "edge_index must hold integers"),
+        (torch.tensor([[0], [3]]), "destination node 3, but there are only 3"),
+    ],
+)
+def test_wrong_edges(edge_index, why):
+    with pytest.raises(ValueError, match=why):
+        GraphNet(2, 8, 1, 1)(torch.ones(3, 2), edge_index)
+
+
+def test_no_nodes():
+    net = GraphNet(2, 8, 1, 1).eval()
+    nothing = torch.zeros(2, 0, dtype=torch.long)
+    assert net(torch.ones(0, 2), nothing).shape == (1, 1)
