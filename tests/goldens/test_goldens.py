@@ -32,9 +32,9 @@ def measure(name, values, home):
     """The final metrics of an experiment; of an ensemble its predictions too."""
     config = parse({**values, "runs": home / "runs"})
     found = run_experiment(config)
-    metrics = {key: spread["values"] for key, spread in found["test"].items()}
+    metrics = {key: spread.values for key, spread in found.test.items()}
     if name == "ensemble":
-        predicted = load(config.folder).predict(SMILES).drop(columns="reason")
+        predicted = load(config.runs / found.experiment).predict(SMILES).drop(columns="reason")
         metrics["predictions"] = predicted.to_numpy().tolist()
     return metrics
 

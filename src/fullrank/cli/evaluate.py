@@ -1,7 +1,6 @@
 """``fullrank evaluate``: measure trained models again."""
 
 import json
-import statistics
 from pathlib import Path
 
 import typer
@@ -19,13 +18,15 @@ def evaluate(
 ) -> None:
     """Measure the best epoch of a run on a part of its own split."""
     from fullrank.cli.train import with_spread
-    from fullrank.train.saved import evaluate_run, run_folders
+    from fullrank.train import evaluate_run
+    from fullrank.train.experiment import spread_of
+    from fullrank.train.run_folder import open_runs
 
-    folders = [folder for run in runs for folder in run_folders(run)]
+    folders = [folder for run in runs for folder in open_runs(run)]
     changes = {"root": root} if root else {}
     found = [evaluate_run(folder, part, changes) for folder in folders]
     if as_json:
-        names = map(str, folders)
+        names = [str(folder.path) for folder in folders]
         print(json.dumps(dict(zip(names, found, strict=True)), indent=2))
         return
     from rich.table import Table
@@ -36,9 +37,5 @@ def evaluate(
     table.add_column(f"mean ± std of {len(found)}" if several else "", justify="right")
     for name in found[0]:
         values = [measured[name] for measured in found]
-        spread = {
-            "mean": statistics.fmean(values),
-            "std": statistics.stdev(values) if several else None,
-        }
-        table.add_row(name, with_spread(spread))
+        table.add_row(name, with_spread(spread_of(values)))
     Console(highlight=False).print(table)

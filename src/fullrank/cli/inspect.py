@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from fullrank.errors import ConfigError
+
 if TYPE_CHECKING:
     from rich.table import Table
 
@@ -53,7 +55,7 @@ def inspect(
 ) -> None:
     """Show which neighbourhoods layers confuse, and how much rank they keep."""
     if (run is None) == (not conv):
-        raise ValueError("inspect needs a run folder, or --conv with --data; not both")
+        raise ConfigError("inspect needs a run folder, or --conv with --data; not both")
     given = {
         "name": data,
         "root": root,
@@ -63,14 +65,11 @@ def inspect(
     }
     options = {key: value for key, value in given.items() if value is not None}
     if run is not None:
-        from fullrank.train.saved import run_folders
-
-        run = run_folders(run)[0]
-        models, dataset = _trained(run, options)
-        source = f"the run {run.name}"
+        models, dataset, name = _trained(run, options)
+        source = f"the run {name}"
     else:
         if data is None:
-            raise ValueError("--conv needs a data set: add --data, such as MUTAG")
+            raise ConfigError("--conv needs a data set: add --data, such as MUTAG")
         models, dataset = _untrained(conv, options, hidden, layers, seed)
         source = f"untrained, width {hidden}, seed {seed}"
     _report(models, dataset, source, graphs, seed, out)
@@ -125,15 +124,16 @@ def _table(columns: list[str], rows: list[list[str]]) -> "Table":
 
 
 def _trained(
-    run: Path, options: dict[str, Any]
-) -> tuple[dict[str, "GraphNet"], "GraphDataset"]:
-    """The network of a run, and the data set it was trained on."""
-    from fullrank.train.saved import load_task
-    from fullrank.train.sources import load_dataset
+    folder: Path, options: dict[str, Any]
+) -> tuple[dict[str, "GraphNet"], "GraphDataset", str]:
+    """The network of a run, the data set it was trained on, and its name."""
+    from fullrank.train.evaluate import load_model
+    from fullrank.train.run_folder import open_runs
 
-    config, task = load_task(run)
-    dataset = load_dataset(config.changed(data=options).data)
-    return {config.model.conv: task.network.cpu()}, dataset
+    run = open_runs(folder)[0]
+    config, model = run.config, load_model(run)
+    dataset = config.changed(data=options).data.load()
+    return {config.model.conv: model.network.cpu()}, dataset, run.id
 
 
 def _untrained(
@@ -145,9 +145,8 @@ def _untrained(
 
     from fullrank.data import Split
     from fullrank.train import parse
-    from fullrank.train.blueprint import draw_blueprint
     from fullrank.train.config import STRUCTURAL
-    from fullrank.train.sources import load_dataset
+    from fullrank.train.model import Model, design_model
 
     sizes = {"hidden": hidden, "layers": layers}
     if any(_layer(conv)["conv"] in STRUCTURAL for conv in convs):
@@ -156,13 +155,13 @@ def _untrained(
         conv: parse({"data": options, "model": {**_layer(conv), **sizes}})
         for conv in convs
     }
-    dataset = load_dataset(next(iter(configs.values())).data, labelled=False)
+    dataset = next(iter(configs.values())).data.load(labelled=False)
     nothing = np.empty(0, dtype=np.int64)
     everything = Split(np.arange(len(dataset)), nothing, nothing, {"kind": "all"})
     models = {}
     for conv, config in configs.items():
         torch.manual_seed(seed)
-        models[conv] = draw_blueprint(config, dataset, everything).build().eval()
+        models[conv] = Model(design_model(config, dataset, everything)).network.eval()
     return models, dataset
 
 
@@ -172,5 +171,5 @@ def _layer(text: str) -> dict[str, Any]:
     if not colon:
         return {"conv": name}
     if not count.isdigit():
-        raise ValueError(f"--conv takes a number after the colon, got {text!r}")
+        raise ConfigError(f"--conv takes a number after the colon, got {text!r}")
     return {"conv": name, "s": int(count)}

@@ -2,14 +2,19 @@
 
 import difflib
 import importlib
+import os
 import sys
+import tempfile
+import traceback
 from collections.abc import Sequence
+from pathlib import Path
 
 import typer
 from rich.console import Console
 
-from fullrank import __version__
+from fullrank import __version__, interrupt
 from fullrank.allocator import keep_memory
+from fullrank.errors import FullrankError
 
 # Each verb lives in fullrank.cli.<verb> as the Typer application `app`; it is
 # imported only when it is called, so that `fullrank --help` answers at once.
@@ -67,33 +72,64 @@ app = typer.Typer(
 @app.callback()
 def fullrank(
     version: bool = typer.Option(
-        False, "--version", callback=_show_version, is_eager=True, help="And leave."
+        False,
+        "--version",
+        callback=_show_version,
+        is_eager=True,
+        help="Show the version and exit.",
+    ),
+    debug: bool = typer.Option(
+        False, "--debug", help="Show the whole traceback of an error."
     ),
 ) -> None:
     """Graph neural networks whose aggregators keep the rank of what they aggregate."""
 
 
-def _sentence(error: Exception) -> str:
-    if isinstance(error, OSError) and error.filename is not None:
-        return f"cannot open {str(error.filename)!r}: {error.strerror}"
-    return str(error)
-
-
 def main(args: Sequence[str] | None = None) -> None:
-    """Run the program; what the user got wrong ends in one sentence and status 2."""
+    """Run the program.
+
+    What the user can put right ends in one sentence and status 2; anything else is a
+    bug, which is shown as one, with status 1.
+    """
     keep_memory()
+    given = sys.argv[1:] if args is None else list(args)
     try:
-        app(args=args)
-    except (ValueError, OSError, ModuleNotFoundError) as error:
-        Console(stderr=True).print(
-            f"error: {_sentence(error)}",
-            style="bold red",
-            markup=False,
-            highlight=False,
-            soft_wrap=True,
-        )
+        app(args=given)
+    except Exception as error:
+        if interrupt.asked():  # what an interrupted call turned into
+            sys.exit(interrupt.STATUS)
+        if "--debug" in given:
+            traceback.print_exc()
+        sentence = _sentence(error)
+        if sentence is None:
+            _print(_report_bug(error))
+            sys.exit(1)
+        _print(f"error: {sentence}")
         sys.exit(2)
 
 
-if __name__ == "__main__":
-    main()
+def _sentence(error: Exception) -> str | None:
+    """What to say to the user, or None if the error is a bug."""
+    if isinstance(error, FullrankError):
+        return str(error)
+    if isinstance(error, OSError) and error.filename is not None:
+        return f"cannot open {str(error.filename)!r}: {error.strerror}"
+    return None
+
+
+def _report_bug(error: Exception) -> str:
+    """Keep the traceback in a file, and say where it is."""
+    place = traceback.extract_tb(error.__traceback__)[-1]
+    handle, name = tempfile.mkstemp(prefix="fullrank-bug-", suffix=".txt", text=True)
+    with os.fdopen(handle, "w", encoding="utf-8") as stream:
+        traceback.print_exception(error, file=stream)
+    return (
+        f"bug in fullrank: {type(error).__name__}: {error} ({Path(place.filename).name}"
+        f", line {place.lineno}). The full traceback is in {name}; please report it"
+    )
+
+
+def _print(text: str) -> None:
+    Console(stderr=True).print(
+        text, style="bold red", markup=False, highlight=False, soft_wrap=True
+    )

@@ -14,9 +14,9 @@ app = typer.Typer(add_completion=False)
 def predict(
     runs_and_input: list[Path] = typer.Argument(
         ...,
-        metavar="RUN... INPUT",
-        help="Run folders (several are an ensemble), then a CSV or TSV file with "
-        "SMILES, an SDF file, or a folder of graphs.",
+        metavar="MODEL... INPUT",
+        help="Model files or run folders (several are an ensemble), then a CSV or TSV "
+        "file with SMILES, an SDF file, or a folder of graphs.",
     ),
     output: Path = typer.Option(
         ..., "--output", "-o", callback=writable, help="The CSV file to write."
@@ -27,27 +27,27 @@ def predict(
     quiet: bool = QUIET,
 ) -> None:
     """Predict in original units, row by row, with a reason where it cannot be done."""
-    from fullrank.train.predict import Reader, load, predict_file
+    from fullrank.train.predict import load, predict_file
 
     *runs, source = runs_and_input
     if not runs:
-        raise typer.BadParameter("give a run folder and an input")
+        raise typer.BadParameter("give a model or run folder, and an input")
     predictor = load(runs)
     console = Console(stderr=True, quiet=quiet, highlight=False)
     is_table = source.is_file() and source.suffix.lower() != ".sdf"
-    if is_table and Reader(predictor.config).makes_conformers:
+    if is_table and predictor.molecules.makes_conformers:
         console.print(
             "warning: the model was trained with the distances in QM9's geometries; "
             "3D conformers are made with RDKit, which are not those. An SDF file with "
             "geometries of your own is read as it is.",
             style="yellow",
         )
-    outcome = predict_file(predictor, source, output, smiles)
-    total = outcome.predicted + outcome.failed
-    console.print(f"{outcome.predicted:,} of {total:,} predicted: {output}")
-    if outcome.failed:
+    count = predict_file(predictor, source, output, smiles)
+    total = count.predicted + count.failed
+    console.print(f"{count.predicted:,} of {total:,} predicted: {output}")
+    if count.failed:
         console.print(
-            f"{outcome.failed:,} have no prediction but a reason, the first one: "
-            f"{outcome.first_reason}",
+            f"{count.failed:,} have no prediction but a reason, the first one: "
+            f"{count.first_reason}",
             markup=False,
         )

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import typer
 from rich.console import Console
@@ -11,6 +11,7 @@ from fullrank.cli.train import stopping_politely
 
 if TYPE_CHECKING:
     from fullrank.data import GraphDataset
+    from fullrank.train import Result, RunFolder
 
 TITLE = "HOMO–LUMO gap of real molecules (QM9)"
 KEPT = "rank kept, layer by layer"
@@ -28,62 +29,60 @@ def quickstart(
 ) -> None:
     """Train GIN-0 and ExpC-1, -4 and -16 on the HOMO–LUMO gap of QM9's molecules."""
     from fullrank.report.training import write_training_report
-    from fullrank.train import run_one
+    from fullrank.train import RunFolder, run_one
+    from fullrank.train.experiment import finished_result
     from fullrank.train.quickstart import quickstart_configs
-    from fullrank.train.sources import load_dataset
 
     console = Console(stderr=True, quiet=quiet, highlight=False)
     configs = quickstart_configs(runs, molecules, epochs, seed)
     console.print(
         f"Training {len(configs)} networks of the same width and depth on the "
         f"HOMO–LUMO gap of {molecules:,} real molecules.\n"
-        f"Stop with Ctrl-C at any time: the same command goes on from there."
+        f"Stop with Ctrl-C at any time: the same command resumes."
     )
-    dataset = load_dataset(next(iter(configs.values())).data)
-    results = {}
+    dataset = next(iter(configs.values())).data.load()
+    done: dict[str, RunFolder] = {}
     with stopping_politely():
         for name, config in configs.items():
-            results[name] = run_one(config, dataset, console)
-            error = results[name]["test"]["mae"]
+            done[name] = run_one(config, dataset, console)
+            error = finished_result(done[name]).test["mae"]
             console.print(f"{name:8} test error {error:.5f} Hartree")
-    folders = {name: config.folder for name, config in configs.items()}
-    kept = {name: _rank_kept(folder, dataset) for name, folder in folders.items()}
-    _show(results, kept)
+    kept = {name: _rank_kept(run, dataset) for name, run in done.items()}
+    _show({name: finished_result(run) for name, run in done.items()}, kept)
     page = runs / "quickstart.html"
-    write_training_report(page, TITLE, folders, {KEPT: kept})
+    write_training_report(page, TITLE, done, {KEPT: kept})
     print(f"report: {page.resolve()}")
 
 
-def _rank_kept(folder: Path, dataset: "GraphDataset") -> str:
+def _rank_kept(run: "RunFolder", dataset: "GraphDataset") -> str:
     """How much of the rank of its neighbourhoods each layer keeps, on test graphs."""
-    from fullrank.data import Split
     from fullrank.lab import profile
-    from fullrank.train.saved import load_task
+    from fullrank.train.evaluate import load_model
 
-    _, task = load_task(folder)
-    test = Split.load(folder / "split.json").test[:64]
-    layers = profile(task.network, dataset.graphs.batch(test).to(task.device))
+    model = load_model(run)
+    batch = dataset.graphs.batch(run.split.test[:64])
+    layers = profile(model.network, model.ready(batch))
     return "  ".join(f"{layer.mean('kept'):.0%}" for layer in layers)
 
 
-def _show(results: Mapping[str, dict[str, Any]], kept: Mapping[str, str]) -> None:
+def _show(results: Mapping[str, "Result"], kept: Mapping[str, str]) -> None:
     from rich.table import Table
 
     from fullrank.train.progress import human, human_time
 
     first = next(iter(results.values()))
-    counts = first["graphs"]
+    counts = first.graphs
     table = Table(title=TITLE, title_justify="left")
     table.add_column("model")
-    for column in ("test MAE (Hartree)", "parameters", "an epoch", KEPT):
+    for column in ("test MAE (Hartree)", "parameters", "per epoch", KEPT):
         table.add_column(column, justify="right")
-    best = min(results, key=lambda name: results[name]["test"]["mae"])
+    best = min(results, key=lambda name: results[name].test["mae"] or 0.0)
     for name, result in results.items():
         table.add_row(
             name,
-            f"{result['test']['mae']:.5f}",
-            human(result["parameters"]),
-            human_time(result["seconds_per_epoch"]),
+            f"{result.test['mae']:.5f}",
+            human(result.parameters),
+            human_time(result.seconds_per_epoch),
             kept[name],
             style="bold" if name == best else None,
         )
@@ -91,7 +90,7 @@ def _show(results: Mapping[str, dict[str, Any]], kept: Mapping[str, str]) -> Non
     console.print(table)
     console.print(
         f"{counts['train']:,} training and {counts['test']:,} test molecules, "
-        f"{first['epochs']} epochs, one run each (seed {first['seed']}): small "
+        f"{first.epochs} epochs, one run each (seed {first.seed}): small "
         f"differences may be chance, and the order depends on the learning rate "
         f"(docs/train.md)."
     )

@@ -3,12 +3,16 @@
 import contextlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import typer
 from rich.console import Console
 
 from fullrank.cli.options import QUIET
+
+if TYPE_CHECKING:
+    from fullrank.train import Config, Summary
+    from fullrank.train.run_folder import Spread
 
 app = typer.Typer(add_completion=False)
 
@@ -22,19 +26,29 @@ def train(
         [], "--set", "-s", metavar="KEY=VALUE", help="Such as model.hidden=128."
     ),
     print_config: bool = typer.Option(
-        False, "--print-config", help="Show the resolved configuration and leave."
+        False, "--print-config", help="Show the resolved configuration and exit."
     ),
     list_ready: bool = typer.Option(
-        False, "--list", help="Show the ready configurations and leave."
+        False, "--list", help="Show the ready configurations and exit."
     ),
     devices: int = typer.Option(None, help="Processes on this machine."),
     nodes: int = typer.Option(None, help="Machines."),
     runs: Path = typer.Option(None, help="The folder of run folders."),
+    allow_rejected: bool = typer.Option(
+        False, help="Train even if more than half of a table's rows are rejected."
+    ),
+    wait: float = typer.Option(
+        0, min=0, help="Seconds to wait for another process on the same run."
+    ),
     quiet: bool = QUIET,
-    verbose: bool = typer.Option(False, "--verbose", "-v", help="A line an epoch."),
+    verbose: bool = typer.Option(False, "--verbose", "-v", help="A line per epoch."),
 ) -> None:
-    """Train by a configuration; started again, it goes on or says what it found."""
-    from fullrank.train import load_config, ready_configs, run_experiment
+    """Train by a configuration; the same command resumes, or shows what came out.
+
+    With --quiet the folder of the run is all that is printed.
+    """
+    from fullrank.paper.ready import ready_configs
+    from fullrank.train import run_experiment
     from fullrank.train.run import leading
 
     if list_ready:
@@ -44,62 +58,85 @@ def train(
         raise typer.BadParameter("which configuration? --list shows the ready ones")
     given = {"compute.devices": devices, "compute.nodes": nodes, "runs": runs}
     changes += [f"{key}={value}" for key, value in given.items() if value is not None]
-    resolved = load_config(config, changes)
+    if allow_rejected:
+        changes.append("data.allow_rejected=true")
+    resolved = find_config(config, changes)
     if print_config:
         print(resolved.text(every_key=True), end="")
         return
+    lead = leading(resolved)
+
+    def announce(folder: Path) -> None:
+        if quiet and lead:
+            print(folder, flush=True)
+
     console = None if quiet else Console(stderr=True)
     with stopping_politely():
-        summary = run_experiment(resolved, console=console, lines=verbose)
-    if leading(resolved) and not quiet:
+        summary = run_experiment(
+            resolved, console=console, lines=verbose, wait=wait, announce=announce
+        )
+    if lead and not quiet:
         show_summary(summary, resolved.runs)
 
 
-def show_summary(summary: dict[str, Any], runs: Path) -> None:
-    """Print the test measures of an experiment and what they cost."""
+def find_config(source: str, changes: list[str]) -> "Config":
+    """The configuration in a file, or the ready one of that name."""
+    from fullrank.errors import ConfigError
+    from fullrank.paper.ready import ready_config
+    from fullrank.train.config import change_values, load_config, parse, parse_yaml
+
+    if Path(source).is_file():
+        return load_config(source, changes)
+    try:
+        text = ready_config(source)
+    except ConfigError as error:
+        raise ConfigError(f"there is no file {source!r}, and {error}") from None
+    return parse(change_values(parse_yaml(text, source), changes))
+
+
+def show_summary(summary: "Summary", runs: Path) -> None:
+    """Print the test metrics of an experiment and what they cost."""
     from rich.table import Table
 
     from fullrank.train.progress import human, human_size, human_time
 
-    count = len(summary["runs"])
-    table = Table(
-        title=f"{summary['dataset']} · {summary['conv']}", title_justify="left"
-    )
+    count = len(summary.runs)
+    table = Table(title=f"{summary.dataset} · {summary.conv}", title_justify="left")
     table.add_column("test")
     table.add_column(
         f"mean ± std of {count} runs" if count > 1 else "", justify="right"
     )
-    for name, spread in summary["test"].items():
+    for name, spread in summary.test.items():
         table.add_row(name, with_spread(spread))
     console = Console(highlight=False)
     console.print(table)
     console.print(
-        f"{human(summary['parameters'])} parameters · "
-        f"{human_time(summary['seconds_per_epoch'])} an epoch · "
-        f"{human_time(summary['seconds'])} in all · "
-        f"{human_size(summary['peak_memory'])} of memory at most"
+        f"{human(summary.parameters)} parameters · "
+        f"{human_time(summary.seconds_per_epoch)} per epoch · "
+        f"{human_time(summary.seconds)} in all · "
+        f"{human_size(summary.peak_memory)} peak memory"
     )
-    folder = summary["runs"][0] if count == 1 else summary["experiment"]
     console.print(
-        f"{'run' if count == 1 else 'summary'}: {runs / folder}", soft_wrap=True
+        f"{'run' if count == 1 else 'summary'}: {runs / summary.experiment}",
+        soft_wrap=True,
     )
 
 
-def with_spread(spread: dict[str, Any]) -> str:
+def with_spread(spread: "Spread") -> str:
     """``0.0123 ± 0.0004``."""
-    if spread["mean"] is None:
+    if spread.mean is None:
         return "not defined"
-    text = f"{spread['mean']:.4g}"
-    return text if spread["std"] is None else f"{text} ± {spread['std']:.2g}"
+    text = f"{spread.mean:.4g}"
+    return text if spread.std is None else f"{text} ± {spread.std:.2g}"
 
 
 @contextlib.contextmanager
 def stopping_politely() -> Iterator[None]:
     """Turn an interrupted run into a sentence and the status of Ctrl-C."""
-    from fullrank.train import Interrupted
+    from fullrank.interrupt import STATUS, Interrupted
 
     try:
         yield
     except Interrupted as stop:
         typer.echo(stop, err=True)
-        raise typer.Exit(130) from None
+        raise typer.Exit(STATUS) from None

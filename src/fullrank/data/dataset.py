@@ -115,6 +115,29 @@ class GraphDataset(Description):
         )
 
     @property
+    def fingerprint(self) -> str:
+        import hashlib
+
+        d = hashlib.sha256()
+        for k in sorted(self.graphs.arrays):
+            d.update(k.encode())
+            d.update(self.graphs.arrays[k].tobytes())
+        d.update(repr((self.task, self.targets)).encode())
+        return d.hexdigest()
+
+    @property
+    def featurizer(self):
+        if "smiles" in str(list(self.graphs.arrays)):
+            from fullrank.data.featurizers import MoleculeFeaturizer
+
+            return MoleculeFeaturizer()
+        from fullrank.data.featurizers import GraphFeaturizer
+
+        return GraphFeaturizer(
+            node_features=self.node_features, edge_features=self.edge_features
+        )
+
+    @property
     def labels(self) -> np.ndarray:
         """The targets of all graphs as they are stored: ``[G, T]`` or ``[G]``."""
         columns = self.graphs.fields["y"].parts[0].columns

@@ -185,3 +185,12 @@ def _indices(file: Path) -> np.ndarray:
         return np.loadtxt(file, dtype=np.int64, ndmin=1)
     except (FileNotFoundError, ValueError) as error:
         raise DataError(f"cannot read the fold {file}: {error}") from error
+
+
+def folds_fingerprint(folder: str | Path) -> str:
+    import hashlib
+
+    d = hashlib.sha256()
+    for f in sorted(Path(folder).glob("*_idx-*.txt")):
+        d.update(f.read_bytes())
+    return d.hexdigest()

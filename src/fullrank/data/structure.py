@@ -345,3 +345,12 @@ def _values(matrix: csr_array, rows: NDArray, columns: NDArray) -> NDArray:
     if not rows.size:  # for which SciPy returns a sparse array
         return np.zeros(rows.shape, matrix.dtype)
     return matrix[rows.ravel(), columns.ravel()].reshape(rows.shape)
+
+
+def add_structure(graphs, structure, progress=False):
+    from fullrank.data.transforms import AddStructuralColors
+
+    options = structure.model_dump()
+    if structure.hops == "all":
+        options["hops"] = None
+    return AddStructuralColors(**options).pack(graphs, progress)

@@ -50,3 +50,27 @@ def check_columns(file: Path, header: Sequence[str], wanted: Sequence[str]) -> N
         f"{file} has no column {missing[0]!r}{nearest(missing[0], header)}; it has "
         f"{', '.join(header)}"
     )
+
+
+class _T:
+    def __init__(self, file, stream):
+        import csv
+
+        self.file = file
+        self._r = csv.reader(stream, delimiter=delimiter_of(file))
+        self.header = next(self._r, [])
+
+    def check_columns(self, wanted):
+        check_columns(self.file, self.header, wanted)
+
+    def rows(self):
+        from types import SimpleNamespace
+
+        for cells in self._r:
+            yield SimpleNamespace(line=self._r.line_num, cells=cells)
+
+
+@contextmanager
+def open_table(file):
+    with reading_table(file), file.open(newline="", encoding=ENCODING) as stream:
+        yield _T(file, stream)

@@ -1,24 +1,29 @@
 """Train, evaluate and predict: one run is one folder."""
 
-from fullrank.train.config import Config, ConfigError, load_config, parse, ready_configs
-from fullrank.train.interrupt import Interrupted
+from fullrank.interrupt import Interrupted
+from fullrank.train.config import Config, load_config, parse
+from fullrank.train.evaluate import evaluate_run
+from fullrank.train.experiment import run_experiment, single_runs, summarize
+from fullrank.train.model import Model, ModelSpec
 from fullrank.train.predict import Predictor, load
-from fullrank.train.protocols import run_experiment, runs_of, summarize
-from fullrank.train.run import RunError, finished, run_one
+from fullrank.train.run import run_one
+from fullrank.train.run_folder import Result, RunFolder, Summary
 
 __all__ = [
     "Config",
-    "ConfigError",
     "Interrupted",
+    "Model",
+    "ModelSpec",
     "Predictor",
-    "RunError",
-    "finished",
+    "Result",
+    "RunFolder",
+    "Summary",
+    "evaluate_run",
     "load",
     "load_config",
     "parse",
-    "ready_configs",
     "run_experiment",
     "run_one",
-    "runs_of",
+    "single_runs",
     "summarize",
 ]

@@ -4,7 +4,6 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from importlib import resources
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
@@ -14,7 +13,6 @@ from pydantic import (
     ConfigDict,
     Field,
     NonNegativeFloat,
-    NonNegativeInt,
     PositiveFloat,
     PositiveInt,
     ValidationError,
@@ -23,6 +21,7 @@ from pydantic import (
 )
 
 from fullrank.data import known_names
+from fullrank.data.sources import StructureOptions
 from fullrank.data.tables import is_table
 from fullrank.errors import ConfigError, nearest
 from fullrank.nn import conv_names
@@ -43,25 +42,6 @@ FOLDS = ("gin", "fair")
 
 class _Section(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True)
-
-
-class StructureConfig(_Section):
-    """The colours that structural coefficients read, see
-    `fullrank.data.AddStructuralColors`.
-
-    Attributes:
-        hops: The radius of the subgraph around a node, or ``all`` of the graph.
-        mark: Distances from the ``pair`` of nodes, or from the ``center`` alone.
-        node_labels: What of the nodes the colours know, such as ``x``.
-        edge_labels: What of the edges they know, such as ``edge_attr``.
-        memory_limit: The most bytes that the subgraphs of one node may need.
-    """
-
-    hops: NonNegativeInt | Literal["all"] = 2
-    mark: Literal["pair", "center"] = "pair"
-    node_labels: str | None = None
-    edge_labels: str | None = None
-    memory_limit: PositiveInt = 2**30
 
 
 class DataConfig(_Section):
@@ -99,7 +79,49 @@ class DataConfig(_Section):
     root: Path | None = None
     mirror: str | None = None
     folder: Path | None = None
-    structure: StructureConfig | None = None
+    structure: StructureOptions | None = None
+
+    def determining(self) -> dict[str, Any]:
+        values = self.model_dump(
+            mode="json",
+            exclude_none=True,
+            exclude={
+                **dict.fromkeys(("root", "mirror", "folder"), True),
+                "structure": {"memory_limit"},
+            },
+        )
+        if Path(self.name).exists():
+            del values["name"]
+        return values
+
+    def load(self, labelled: bool = True):
+        from fullrank import data
+        from fullrank.data.catalog import UnknownOption
+        from fullrank.data.structure import add_structure
+
+        options = self.model_dump(
+            exclude={"name", "targets", "structure"}, exclude_none=True
+        )
+        if is_table(self.name):
+            options["targets"] = self.targets or (() if labelled else None)
+        try:
+            dataset = data.load(self.name, **options)
+        except UnknownOption as error:
+            raise ConfigError(
+                f"data.{error.option} is no option of {self.name!r}"
+            ) from None
+        known = [target.name for target in dataset.targets]
+        if self.targets is not None and self.targets != known:
+            dataset = dataset.select_targets(self.targets)
+        if self.structure is None:
+            return dataset
+        return dataset.with_graphs(
+            add_structure(dataset.graphs, self.structure, progress=True)
+        )
+
+    @property
+    def label(self) -> str:
+        return Path(self.name).stem.lower()
 
     @field_validator("name")
     @classmethod
@@ -323,19 +345,6 @@ class Config(_Section):
             raise ValueError(f"seeds {self.seeds} holds one twice")
         return self
 
-    @property
-    def id(self) -> str:
-        """A name made of the data set, the convolution and a hash of all that
-        determines the result."""
-        text = json.dumps(self._determining(), sort_keys=True)
-        digest = hashlib.sha256(text.encode()).hexdigest()[:12]
-        return f"{Path(self.data.name).stem}-{self.model.conv}-{digest}".lower()
-
-    @property
-    def folder(self) -> Path:
-        """The run folder."""
-        return self.runs / self.id
-
     def changed(self, **sections: Mapping[str, Any] | Any) -> "Config":
         """The same with some values changed: ``changed(model={"s": 4}, seeds=[1])``."""
         values = self.model_dump()
@@ -348,39 +357,54 @@ class Config(_Section):
         values = self.model_dump(mode="json", exclude_none=not every_key)
         return yaml.safe_dump(values, sort_keys=False, allow_unicode=True)
 
-    def _determining(self) -> dict[str, Any]:
+    def determining(self) -> dict[str, Any]:
+        """All that determines the result of a run beside the content of its data."""
         # Without what is None, so that a new option leaves the names of old runs alone.
         values = self.model_dump(
             mode="json",
             exclude_none=True,
-            exclude={
-                "compute": True,
-                "runs": True,
-                "data": {
-                    **dict.fromkeys(("root", "mirror", "folder"), True),
-                    "structure": {"memory_limit"},
-                },
-            },
+            exclude={"compute": True, "runs": True, "data": True},
         )
+        values["data"] = self.data.determining()
+        values["split"].pop("folder", None)  # its content counts, see `Identity`
         if self.schedule.name in ("constant", "step"):
             del values["training"]["epochs"]  # training longer continues the same run
-        values["data"]["name"] = _identity(self.data.name)
-        if self.split.folder is not None:
-            values["split"]["folder"] = self.split.folder.name
         return values
 
+    @property
+    def digest(self) -> str:
+        """A hash of what determines the result beside the content of the data."""
+        return digest_of(self.determining())
 
-def load_config(source: str | Path, changes: Iterable[str] = ()) -> Config:
+    @property
+    def experiment_digest(self) -> str:
+        """The same for all seeds and folds of an experiment."""
+        values = self.determining()
+        values["split"].pop("fold", None)
+        del values["seeds"]
+        return digest_of(values)
+
+
+def digest_of(values: Any) -> str:
+    """A hash of what JSON can hold."""
+    text = json.dumps(values, sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def load_config(file: str | Path, changes: Iterable[str] = ()) -> Config:
     """Read a configuration.
 
     Args:
-        source: A YAML file, or the name of one of `ready_configs`.
+        file: A YAML file.
         changes: ``section.key=value``, with the value in YAML.
     """
-    values = yaml_values(source)
-    for change in changes:
-        _apply(values, change)
-    return parse(values)
+    try:
+        text = Path(file).read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise ConfigError(f"there is no file {str(file)!r}") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"cannot read {str(file)!r}: {error}") from None
+    return parse(change_values(parse_yaml(text, str(file)), changes))
 
 
 def parse(values: Any) -> Config:
@@ -391,56 +415,37 @@ def parse(values: Any) -> Config:
         raise ConfigError("; ".join(_complaints(error))) from None
 
 
-def ready_configs() -> dict[str, str]:
-    """The configurations that come with the package, such as ``expc/qm9-gap``: name
-    and YAML text."""
-    folder = resources.files("fullrank.paper") / "experiments"
-    return {
-        f"{family.name}/{file.name.removesuffix('.yaml')}": file.read_text("utf-8")
-        for family in sorted(folder.iterdir(), key=lambda entry: entry.name)
-        if family.is_dir()
-        for file in sorted(family.iterdir(), key=lambda entry: entry.name)
-    }
-
-
-def yaml_values(source: str | Path) -> dict[str, Any]:
-    """The values in a YAML file or ready configuration, not checked yet."""
-    text = _text_of(source)
+def parse_yaml(text: str, name: str) -> dict[str, Any]:
+    """The values in a YAML text, not checked yet; ``name`` is for messages."""
     try:
         values = yaml.safe_load(text)
     except yaml.YAMLError as error:
-        raise ConfigError(f"{source} is not YAML: {error}") from None
+        raise ConfigError(f"{name} is not YAML: {error}") from None
     if not isinstance(values, dict):
-        raise ConfigError(f"{source} holds no keys and values")
+        raise ConfigError(f"{name} does not hold keys and values")
     return values
 
 
-def _text_of(source: str | Path) -> str:
-    file = Path(source)
-    if file.is_file():
-        return file.read_text(encoding="utf-8")
-    ready = ready_configs()
-    if str(source) in ready:
-        return ready[str(source)]
-    raise ConfigError(
-        f"there is no file {str(source)!r} and no ready configuration of that name"
-        f"{nearest(str(source), ready)} (`fullrank train --list` shows all)"
-    )
+def change_values(values: dict[str, Any], changes: Iterable[str]) -> dict[str, Any]:
+    """Values with ``section.key=value`` applied, the value in YAML."""
+    for change in changes:
+        _apply(values, change)
+    return values
 
 
 def _apply(values: dict[str, Any], change: str) -> None:
     path, sign, text = change.partition("=")
     if not sign:
-        raise ConfigError(f"--set takes key=value, got {change!r}")
+        raise ConfigError(f"a change is key=value, got {change!r}")
     *sections, key = path.strip().split(".")
     for section in sections:
         values = values.setdefault(section, {})
         if not isinstance(values, dict):
-            raise ConfigError(f"--set {change!r}: {section!r} holds no keys")
+            raise ConfigError(f"{change!r}: {section!r} does not hold keys")
     try:
         values[key] = yaml.safe_load(text)
     except yaml.YAMLError:
-        raise ConfigError(f"--set {change!r}: {text!r} is not a value") from None
+        raise ConfigError(f"{change!r}: {text!r} is not a value") from None
 
 
 _UNION_MEMBER = re.compile(r"\[|^constrained-")
@@ -475,12 +480,3 @@ def _fields_at(path: list[str]) -> Iterable[str]:
         kind = model.model_fields[part].annotation
         model = next((k for k in get_args(kind) if hasattr(k, "model_fields")), kind)
     return model.model_fields
-
-
-def _identity(name: str) -> str:
-    """What a data set is, wherever its file lies."""
-    file = Path(name)
-    if not file.is_file():
-        return file.name
-    with file.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()

@@ -9,41 +9,72 @@ import subprocess
 import sys
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 
 import psutil
 import torch
+from pydantic import BaseModel, ConfigDict
 
 from fullrank import __version__
 
-PACKAGES = ("torch", "torch_geometric", "lightning", "numpy")
+
+class Environment(BaseModel):
+    """Versions, commit and machine of a run.
+
+    Attributes:
+        commit: Of the source, if it runs from a repository.
+        earlier_commits: Those that the first epochs of a resumed run are from.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    fullrank: str
+    commit: str | None
+    earlier_commits: list[str | None] = []
+    python: str
+    torch: str
+    torch_geometric: str
+    lightning: str
+    numpy: str
+    machine: str
+    system: str
+    processor: str
+    cores: int | None
+    threads: int
+    memory: int
+    gpus: list[str]
+
+    def resuming(self, before: "Environment") -> "Environment":
+        """This one, which remembers the commits that a run had before."""
+        earlier = dict.fromkeys([*before.earlier_commits, before.commit])
+        kept = [commit for commit in earlier if commit != self.commit]
+        return self.model_copy(update={"earlier_commits": kept})
 
 
-def environment() -> dict[str, Any]:
-    """Versions, commit and machine."""
-    return {
-        "fullrank": __version__,
-        "commit": _COMMIT,
-        "python": platform.python_version(),
-        **{package: version(package) for package in PACKAGES},
-        "machine": platform.machine(),
-        "system": platform.platform(),
-        "processor": _processor(),
-        "cores": os.cpu_count(),
-        "threads": torch.get_num_threads(),
-        "memory": psutil.virtual_memory().total,
-        "gpus": [
-            torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())
-        ],
-        "command": sys.argv,
-    }
+def environment() -> Environment:
+    """Where this process runs, with what."""
+    return Environment(
+        fullrank=__version__,
+        commit=_COMMIT,
+        python=platform.python_version(),
+        torch=version("torch"),
+        torch_geometric=version("torch_geometric"),
+        lightning=version("lightning"),
+        numpy=version("numpy"),
+        machine=platform.machine(),
+        system=platform.platform(),
+        processor=_processor(),
+        cores=os.cpu_count(),
+        threads=torch.get_num_threads(),
+        memory=psutil.virtual_memory().total,
+        gpus=[torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())],
+    )
 
 
-def origin() -> dict[str, Any]:
+def origin() -> dict[str, str | None]:
     """The part of the environment that stands beside a published number."""
     found = environment()
     recorded = ("fullrank", "commit", "python", "torch", "torch_geometric", "processor")
-    return {name: found[name] for name in recorded}
+    return {name: getattr(found, name) for name in recorded}
 
 
 def forget_peak_memory() -> None:

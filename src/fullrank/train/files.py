@@ -34,11 +34,15 @@ def remove_leftovers(folder: Path) -> None:
         file.unlink(missing_ok=True)
 
 
+def write_text(file: Path, text: str) -> None:
+    """Write ``text``, all of it or nothing."""
+    with replacing(file, encoding="utf-8", newline="") as stream:
+        stream.write(text)
+
+
 def write_json(file: Path, content: Any) -> None:
     """Write ``content``, all of it or nothing."""
-    with replacing(file, encoding="utf-8") as stream:
-        json.dump(content, stream, indent=2, ensure_ascii=False)
-        stream.write("\n")
+    write_text(file, json.dumps(content, indent=2, ensure_ascii=False) + "\n")
 
 
 def read_json(file: Path) -> Any:

@@ -4,8 +4,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from fullrank.train.blueprint import Blueprint
-from fullrank.train.config import ConfigError
+from fullrank.errors import ConfigError
+from fullrank.train.model import ModelSpec
 
 REGRESSION = {"mse": F.mse_loss, "mae": F.l1_loss, "huber": F.smooth_l1_loss}
 
@@ -14,19 +14,19 @@ class Loss(torch.nn.Module):
     """The loss of a task; labels that are NaN do not count.
 
     Args:
-        plan: Of the model.
+        spec: Of the model.
         name: ``mse``, ``mae``, ``huber`` or ``cross_entropy``; by the task if None.
     """
 
-    def __init__(self, plan: Blueprint, name: str | None = None) -> None:
+    def __init__(self, spec: ModelSpec, name: str | None = None) -> None:
         super().__init__()
-        regression = plan.task == "regression"
+        regression = spec.task == "regression"
         self.name = name or ("mae" if regression else "cross_entropy")
         if regression != (self.name in REGRESSION):
-            raise ConfigError(f"the loss {self.name!r} is not for {plan.task}")
-        self.task = plan.task
+            raise ConfigError(f"the loss {self.name!r} is not for {spec.task}")
+        self.task = spec.task
         weights = (
-            None if plan.class_weights is None else torch.tensor(plan.class_weights)
+            None if spec.class_weights is None else torch.tensor(spec.class_weights)
         )
         self.register_buffer("weights", weights, persistent=False)
         self.weights: Tensor | None

@@ -17,12 +17,12 @@ from torchmetrics.utilities.data import dim_zero_cat
 
 from fullrank.data import GraphDataset
 from fullrank.data.sources.tokens import decode_names
-from fullrank.train.blueprint import Blueprint
+from fullrank.train.model import ModelSpec
 
 LOWER_IS_BETTER = ("mae", "rmse", "std_mae")
 
 
-class Epoch(Metric):
+class EpochOutputs(Metric):
     """Loss, predictions and labels of an epoch, from all processes."""
 
     full_state_update = False
@@ -64,25 +64,25 @@ class Epoch(Metric):
             graphs=dim_zero_cat(self.graphs).cpu(),
         )
 
-
-def main_metric(plan: Blueprint) -> str:
-    """What chooses the best epoch; with several regression targets, errors in units of
-    each target's standard deviation."""
-    several = plan.task == "regression" and len(plan.targets) > 1
-    return "std_mae" if several else plan.metric
+    def measure(self, spec: ModelSpec, dataset: GraphDataset) -> dict[str, float]:
+        """The mean loss and all metrics of the task."""
+        found = self.compute()
+        given = (found.predictions, found.labels, found.graphs)
+        return {"loss": found.loss} | measure(spec, *given, dataset)
 
 
 def measure(
-    plan: Blueprint,
+    spec: ModelSpec,
     predictions: Tensor,
     labels: Tensor,
     graphs: Tensor,
     dataset: GraphDataset,
 ) -> dict[str, float]:
-    """All measures of a task; where the data set has an evaluator, its word counts.
+    """All metrics of a task; a data set with its own evaluator, as in OGB, is scored
+    with that.
 
     Args:
-        plan: Of the model.
+        spec: Of the model.
         predictions: Values in original units ``[B, T]``, probabilities ``[B, T]`` or
             ``[B, C]``, or token ids ``[B, tokens]``.
         labels: As the data set has them.
@@ -90,15 +90,15 @@ def measure(
         dataset: Where they come from.
     """
     evaluate = getattr(dataset, "evaluate", None)
-    if plan.task == "tokens":
+    if spec.task == "tokens":
         names = dataset.texts("name")
         true = [names[graph].split(" ") for graph in graphs.tolist()]
         guessed = decode_names(predictions.numpy(), dataset.vocabulary)
         return evaluate(true, guessed) if evaluate else subtoken_scores(true, guessed)
     predictions = predictions.double()
-    measured = _MEASURES[plan.task](plan, predictions, labels)
+    measured = _MEASURES[spec.task](spec, predictions, labels)
     if evaluate is not None:
-        chosen = predictions.argmax(1) if plan.task == "multiclass" else predictions
+        chosen = predictions.argmax(1) if spec.task == "multiclass" else predictions
         measured |= evaluate(labels.numpy(), chosen.numpy())
     return measured
 
@@ -117,16 +117,16 @@ def subtoken_scores(
     return dict(zip(("precision", "recall", "f1"), means, strict=True))
 
 
-def _regression(plan: Blueprint, predictions: Tensor, labels: Tensor) -> dict:
+def _regression(spec: ModelSpec, predictions: Tensor, labels: Tensor) -> dict:
     columns = [
         _errors(predictions[:, t], labels[:, t].double())
-        for t in range(len(plan.targets))
+        for t in range(len(spec.targets))
     ]
     measured = {name: _mean([c[name] for c in columns]) for name in columns[0]}
     if len(columns) > 1:
-        scaled = [c["mae"] / s for c, s in zip(columns, plan.std, strict=True)]
+        scaled = [c["mae"] / s for c, s in zip(columns, spec.std, strict=True)]
         measured["std_mae"] = _mean(scaled)
-        for target, column in zip(plan.targets, columns, strict=True):
+        for target, column in zip(spec.targets, columns, strict=True):
             measured |= {f"{name}/{target.name}": v for name, v in column.items()}
     return measured
 
@@ -143,11 +143,11 @@ def _errors(prediction: Tensor, label: Tensor) -> dict[str, float]:
     }
 
 
-def _binary(plan: Blueprint, predictions: Tensor, labels: Tensor) -> dict:
+def _binary(spec: ModelSpec, predictions: Tensor, labels: Tensor) -> dict:
     known = ~labels.isnan()
     right = (predictions > 0.5) == (labels > 0.5)
     areas, precisions = [], []
-    for t in range(len(plan.targets)):
+    for t in range(len(spec.targets)):
         scores, truth = predictions[known[:, t], t], labels[known[:, t], t].long()
         # A target with labels of one kind only has neither area.
         if 0 < truth.sum() < len(truth):
@@ -160,8 +160,8 @@ def _binary(plan: Blueprint, predictions: Tensor, labels: Tensor) -> dict:
     }
 
 
-def _multiclass(plan: Blueprint, predictions: Tensor, labels: Tensor) -> dict:
-    classes = plan.num_classes or predictions.size(1)
+def _multiclass(spec: ModelSpec, predictions: Tensor, labels: Tensor) -> dict:
+    classes = spec.num_classes or predictions.size(1)
     right = predictions.argmax(dim=1) == labels
     # Averages over the classes that occur, each against the others.
     present = torch.bincount(labels, minlength=classes) > 0

@@ -1,8 +1,7 @@
 """Predictions of trained models for SMILES, SDF files and folders of graphs."""
 
 import csv
-import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -11,78 +10,95 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from fullrank.data import DataError, Graph, PackedGraphs, PackedLoader, read_tu_inputs
-from fullrank.data.packages import need
-from fullrank.data.tables import (
-    ENCODING,
-    check_columns,
-    delimiter_of,
-    is_table,
-    reading_table,
+from fullrank.data import DataError, Graph, PackedGraphs, PackedLoader
+from fullrank.data.featurizers import (
+    GraphFeaturizer,
+    MoleculeFeaturizer,
+    QM9Featurizer,
+    featurize,
 )
-from fullrank.train.config import Config, ConfigError
+from fullrank.data.structure import add_structure
+from fullrank.data.tables import delimiter_of, open_table
+from fullrank.errors import ConfigError
+from fullrank.train.evaluate import load_model
 from fullrank.train.files import replacing
-from fullrank.train.saved import load_task, run_folders
-from fullrank.train.sources import add_structure
-from fullrank.train.task import GraphTask
+from fullrank.train.model import Model
+from fullrank.train.run_folder import open_runs
 
 if TYPE_CHECKING:
     import pandas as pd
-    from rdkit import Chem
 
 ROWS_AT_ONCE = 1024
 REASON = "reason"
+MoleculeFeaturizers = MoleculeFeaturizer | QM9Featurizer
 
 
-def load(runs: str | Path | Sequence[str | Path]) -> "Predictor":
+def load(models: str | Path | Sequence[str | Path]) -> "Predictor":
     """A trained model, or several of them as an ensemble.
 
     Args:
-        runs: Run folders, or the folder of an experiment with several seeds or folds.
+        models: Model files, run folders, or the folder of an experiment with several
+            seeds or folds.
     """
-    given = [runs] if isinstance(runs, (str, Path)) else runs
-    return Predictor([folder for run in given for folder in run_folders(run)])
+    given = [models] if isinstance(models, (str, Path)) else models
+    return Predictor([model for path in given for model in _models(Path(path))])
+
+
+def _models(path: Path) -> list[Model]:
+    if path.is_file():
+        return [Model.load(path)]
+    return [load_model(run) for run in open_runs(path)]
 
 
 class Predictor:
     """Predicts with the mean of one or more trained models of the same task."""
 
-    def __init__(self, folders: Sequence[Path]) -> None:
-        if not folders:
-            raise ConfigError("there is no run to predict with")
-        loaded = [load_task(folder) for folder in folders]
-        self.config, first = loaded[0]
-        self.plan = first.plan
-        self.tasks: list[GraphTask] = [task for _, task in loaded]
-        for folder, (config, task) in zip(folders, loaded, strict=True):
-            if _kind(config, task) != _kind(self.config, first):
+    def __init__(self, models: Sequence[Model]) -> None:
+        if not models:
+            raise ConfigError("there is no model to predict with")
+        self.models = list(models)
+        self.spec = models[0].spec
+        for model in models:
+            if model.spec.inputs() != self.spec.inputs():
                 raise ConfigError(
-                    f"{folder} and {folders[0]} do not predict the same from the same; "
-                    f"they cannot be one ensemble"
+                    f"the models of the runs {self.spec.run} and {model.spec.run} do "
+                    f"not predict the same from the same input; they cannot be one "
+                    f"ensemble"
                 )
 
     @property
     def columns(self) -> list[str]:
         """What is predicted: values, or probabilities of labels or classes."""
-        names = [target.name for target in self.plan.targets]
-        if self.plan.task == "regression":
+        names = [target.name for target in self.spec.targets]
+        if self.spec.task == "regression":
             return [f"predicted_{name}" for name in names]
-        if self.plan.task == "binary":
+        if self.spec.task == "binary":
             return [f"probability_{name}" for name in names]
-        if self.plan.task == "multiclass":
-            classes = self.plan.classes or range(self.plan.num_classes or 0)
+        if self.spec.task == "multiclass":
+            classes = self.spec.classes or range(self.spec.num_classes or 0)
             return [f"probability_{name}" for name in classes]
         raise ConfigError(
-            f"a model of {self.plan.dataset} names functions; there is no input of "
+            f"a model of {self.spec.dataset} names functions; there is no input of "
             f"that kind to predict for"
         )
 
     @property
     def all_columns(self) -> list[str]:
         """The columns with the standard deviations of an ensemble, and the reason."""
-        several = len(self.tasks) > 1
-        spread = [f"{name}_std" for name in self.columns] if several else []
-        return [*self.columns, *spread, REASON]
+        several = len(self.models) > 1
+        deviations = [f"{name}_std" for name in self.columns] if several else []
+        return [*self.columns, *deviations, REASON]
+
+    @property
+    def molecules(self) -> MoleculeFeaturizers:
+        """What turns a molecule into a graph."""
+        found = self.spec.featurizer
+        if not isinstance(found, MoleculeFeaturizers):
+            raise ConfigError(
+                f"a model of {self.spec.dataset} does not read molecules; give it a "
+                f"folder of graphs in the TU layout"
+            )
+        return found
 
     def predict(self, smiles: Iterable[str]) -> "pd.DataFrame":
         """Predict for molecules, one row each, in original units.
@@ -91,22 +107,17 @@ class Predictor:
         """
         import pandas as pd
 
-        reader = Reader(self.config)
-        chunks = [
-            self.rows([_attempt(reader.from_smiles, text) for text in texts])
-            for texts in _chunks(smiles)
-        ]
-        rows = [row for chunk in chunks for row in chunk]
+        graphs = featurize(self.molecules, smiles)
+        rows = [row for chunk in _chunks(graphs) for row in self.rows(chunk)]
         frame = pd.DataFrame(rows, columns=self.all_columns)
         return frame.astype(dict.fromkeys(self.all_columns[:-1], float))
 
-    def rows(self, graphs: Sequence["Graph | DataError"]) -> list[list[Any]]:
+    def rows(self, graphs: Sequence[Graph | DataError]) -> list[list[Any]]:
         """The cells of `all_columns` for each graph, or why there is none."""
         usable = [graph for graph in graphs if isinstance(graph, Graph)]
-        values = iter(())
+        values: Iterator[list[float]] = iter(())
         if usable:
-            fields = Reader(self.config).fields
-            packed = PackedGraphs.from_graphs(usable, fields=fields)
+            packed = PackedGraphs.from_graphs(usable, fields=self.molecules.fields)
             values = iter(self.values(packed).tolist())
         return [
             [*next(values), None]
@@ -122,101 +133,42 @@ class Predictor:
     @torch.no_grad()
     def values(self, graphs: PackedGraphs) -> np.ndarray:
         """Means, and standard deviations of an ensemble: ``[G, C]`` or ``[G, 2 C]``."""
-        if self.config.data.structure is not None:
-            graphs = add_structure(graphs, self.config.data.structure)
+        if self.spec.structure is not None:
+            graphs = add_structure(graphs, self.spec.structure)
         outputs = []
-        for batch in PackedLoader(graphs, batch_size=self.config.training.batch_size):
-            each = []
-            for task in self.tasks:
-                ready = task.on_after_batch_transfer(batch.to(task.device), 0)
-                each.append(task.predict(task(ready)).double().cpu())
+        for batch in PackedLoader(graphs, batch_size=self.spec.batch_size):
+            each = [
+                model.predictions(model(model.ready(batch.clone()))).double().cpu()
+                for model in self.models
+            ]
             outputs.append(torch.stack(each))
-        runs = torch.cat(outputs, dim=1)  # [runs, G, C]
-        parts = [runs.mean(dim=0)]
-        if len(self.tasks) > 1:
-            parts.append(runs.std(dim=0))
+        found = torch.cat(outputs, dim=1)  # [models, G, C]
+        parts = [found.mean(dim=0)]
+        if len(self.models) > 1:
+            parts.append(found.std(dim=0))
         return torch.cat(parts, dim=1).numpy()
 
 
-class Reader:
-    """Makes graphs of molecules as the data set of a model has them."""
-
-    def __init__(self, config: Config) -> None:
-        data = config.data
-        self.qm9 = data.name == "qm9"
-        self.edges = data.edges or "bonds"
-        self.distance = data.distance is not False
-        self.fragments = data.fragments or "keep"
-        molecules = is_table(data.name) or data.name.startswith("ogbg-mol")
-        if not (self.qm9 or molecules):
-            raise ConfigError(
-                f"a model of {data.name} does not read molecules; give it a folder of "
-                f"graphs in the TU layout"
-            )
-        need("rdkit")
-
-    @property
-    def makes_conformers(self) -> bool:
-        """Whether SMILES need 3D coordinates before they can be predicted."""
-        return self.qm9 and (self.distance or self.edges == "complete")
-
-    @property
-    def fields(self) -> dict[str, Any]:
-        """What the packed graphs carry."""
-        from fullrank.data.sources.csv import MOLECULE_FIELDS
-        from fullrank.data.sources.qm9 import batch_fields
-
-        if self.qm9:
-            return batch_fields(self.distance, targets=False)
-        return MOLECULE_FIELDS
-
-    def from_smiles(self, smiles: str) -> Graph:
-        from rdkit import Chem
-
-        from fullrank.data.sources.csv import molecule
-
-        mol = molecule(smiles, self.fragments)
-        if not self.qm9:
-            return self.from_molecule(mol)
-        mol = Chem.AddHs(mol)
-        if self.makes_conformers:
-            _embed(mol)
-        else:
-            mol.AddConformer(Chem.Conformer(mol.GetNumAtoms()))  # is never looked at
-        return self.from_molecule(mol)
-
-    def from_molecule(self, mol: "Chem.Mol | None") -> Graph:
-        from fullrank.data.sources.csv import graph_from_molecule
-        from fullrank.data.sources.qm9 import graph_from_conformer
-
-        if mol is None:
-            raise DataError("RDKit cannot read this entry")
-        if not self.qm9:
-            return graph_from_molecule(mol)
-        return graph_from_conformer(mol, self.edges)
-
-
 @dataclass
-class Outcome:
+class PredictionCount:
     """How many rows were predicted, and why the others were not."""
 
     predicted: int = 0
     failed: int = 0
     first_reason: str = ""
 
-    def add(self, rows: Sequence[Sequence[Any]]) -> None:
-        for row in rows:
-            if row[-1] is None:
-                self.predicted += 1
-            else:
-                self.failed += 1
-                self.first_reason = self.first_reason or row[-1]
+    def add(self, row: Sequence[Any]) -> None:
+        if row[-1] is None:
+            self.predicted += 1
+        else:
+            self.failed += 1
+            self.first_reason = self.first_reason or row[-1]
 
 
 def predict_file(
     predictor: Predictor, source: Path, output: Path, smiles: str | None = None
-) -> Outcome:
-    """Predict for a CSV or TSV file of SMILES, an SDF file or a folder of graphs.
+) -> PredictionCount:
+    """Predict for a table of SMILES, an SDF file or a folder of graphs.
 
     A table keeps its rows and columns in their order; the predictions follow. However
     long it is, only a part of it is in memory.
@@ -225,7 +177,7 @@ def predict_file(
         smiles: The column of the SMILES; by default named as in training.
     """
     if not source.exists():
-        raise FileNotFoundError(f"there is no file or folder {str(source)!r}")
+        raise DataError(f"there is no file or folder {str(source)!r}")
     if output.resolve() == source.resolve():
         raise ConfigError(f"{output} is the input; write to another file")
     if source.is_dir():
@@ -233,57 +185,55 @@ def predict_file(
     elif source.suffix.lower() == ".sdf":
         lines = _sdf_lines(predictor, source)
     else:
-        column = smiles or predictor.config.data.smiles or "smiles"
-        lines = _table_lines(predictor, source, column)
-    outcome = Outcome()
-    width = len(predictor.all_columns)
+        lines = _table_lines(predictor, source, smiles or predictor.spec.smiles)
+    count = PredictionCount()
     with replacing(output, newline="", encoding="utf-8") as stream:
         writer = csv.writer(stream, delimiter=delimiter_of(output))
         writer.writerow(next(lines))
         for line in lines:
             writer.writerow(line)
-            outcome.add([line[-width:]])
-    return outcome
+            count.add(line)
+    return count
 
 
-def _table_lines(predictor: Predictor, source: Path, smiles: str) -> Iterator[list]:
-    reader = Reader(predictor.config)
-    csv.field_size_limit(sys.maxsize)
-    with reading_table(source), source.open(newline="", encoding=ENCODING) as stream:
-        rows = csv.reader(stream, delimiter=delimiter_of(source))
-        header = next(rows, [])
-        check_columns(source, header, [smiles])
-        taken = sorted({*header} & {*predictor.all_columns})
+def _table_lines(
+    predictor: Predictor, source: Path, smiles: str | None
+) -> Iterator[list]:
+    column = smiles or "smiles"
+    featurizer = predictor.molecules
+    with open_table(source) as table:
+        table.check_columns([column])
+        taken = sorted({*table.header} & {*predictor.all_columns})
         if taken:
             raise DataError(
                 f"{source} has a column {taken[0]!r} already, which is to be written"
             )
-        yield [*header, *predictor.all_columns]
-        place = header.index(smiles)
-        for chunk in _chunks(rows):
-            graphs = [_from_cells(reader, cells, place, len(header)) for cells in chunk]
-            for cells, row in zip(chunk, predictor.rows(graphs), strict=True):
-                padded = (cells + [""] * len(header))[: len(header)]
-                yield [*padded, *row]
-
-
-def _from_cells(
-    reader: Reader, cells: list[str], place: int, columns: int
-) -> "Graph | DataError":
-    if len(cells) != columns:
-        return DataError(f"{len(cells)} cells instead of {columns}")
-    return _attempt(reader.from_smiles, cells[place])
+        yield [*table.header, *predictor.all_columns]
+        width, place = len(table.header), table.header.index(column)
+        for rows in _chunks(table.rows()):
+            whole = [row for row in rows if len(row.cells) == width]
+            graphs = featurize(featurizer, [row.cells[place] for row in whole])
+            found: list[Graph | DataError] = [
+                next(graphs)
+                if len(row.cells) == width
+                else DataError(f"{len(row.cells)} cells instead of {width}")
+                for row in rows
+            ]
+            for row, predicted in zip(rows, predictor.rows(found), strict=True):
+                padded = (row.cells + [""] * width)[:width]
+                yield [*padded, *predicted]
 
 
 def _sdf_lines(predictor: Predictor, source: Path) -> Iterator[list]:
-    reader = Reader(predictor.config)
+    featurizer = predictor.molecules
     from rdkit import Chem, rdBase
 
     yield ["name", "smiles", *predictor.all_columns]
     with source.open("rb") as stream, rdBase.BlockLogs():
-        molecules = Chem.ForwardSDMolSupplier(stream, removeHs=not reader.qm9)
+        remove = not featurizer.keeps_hydrogens
+        molecules = Chem.ForwardSDMolSupplier(stream, removeHs=remove)
         for chunk in _chunks(molecules):
-            graphs = [_attempt(reader.from_molecule, mol) for mol in chunk]
+            graphs = [_attempt(featurizer, mol) for mol in chunk]
             for mol, row in zip(chunk, predictor.rows(graphs), strict=True):
                 name = mol.GetProp("_Name") if mol and mol.HasProp("_Name") else ""
                 text = Chem.MolToSmiles(Chem.RemoveHs(mol)) if mol else ""
@@ -291,33 +241,26 @@ def _sdf_lines(predictor: Predictor, source: Path) -> Iterator[list]:
 
 
 def _folder_lines(predictor: Predictor, source: Path) -> Iterator[list]:
-    plan = predictor.plan
-    graphs, strangers = read_tu_inputs(source, plan.node_features, plan.edge_features)
+    featurizer = predictor.spec.featurizer
+    if not isinstance(featurizer, GraphFeaturizer):
+        raise ConfigError(
+            f"a model of {predictor.spec.dataset} does not read folders of graphs; "
+            f"give it a table of SMILES or an SDF file"
+        )
+    graphs, unusable = featurizer.read_folder(source)
     yield ["graph", *predictor.all_columns]
     for index, values in enumerate(predictor.values(graphs).tolist()):
-        if index in strangers:
-            yield [index, *predictor.empty_row(strangers[index])]
+        if index in unusable:
+            yield [index, *predictor.empty_row(unusable[index])]
         else:
             yield [index, *values, None]
 
 
-def _embed(mol: "Chem.Mol") -> None:
-    """Give a molecule the same 3D coordinates every time."""
-    from rdkit import rdBase
-    from rdkit.Chem import rdDistGeom, rdForceFieldHelpers
-
-    parameters: Any = rdDistGeom.ETKDGv3()
-    parameters.randomSeed = 0
-    with rdBase.BlockLogs():
-        if rdDistGeom.EmbedMolecule(mol, parameters) < 0:
-            raise DataError("no 3D conformer of the molecule could be made")
-        if rdForceFieldHelpers.MMFFHasAllMoleculeParams(mol):
-            rdForceFieldHelpers.MMFFOptimizeMolecule(mol)
-
-
-def _attempt(make: Callable[[Any], Graph], given: Any) -> "Graph | DataError":
+def _attempt(featurizer: MoleculeFeaturizers, mol: Any) -> Graph | DataError:
+    if mol is None:
+        return DataError("RDKit cannot read this entry")
     try:
-        return make(given)
+        return featurizer.from_molecule(mol)
     except DataError as error:
         return error
 
@@ -326,17 +269,3 @@ def _chunks(items: Iterable[Any]) -> Iterator[list[Any]]:
     iterator = iter(items)
     while chunk := list(islice(iterator, ROWS_AT_ONCE)):
         yield chunk
-
-
-def _kind(config: Config, task: GraphTask) -> tuple:
-    data = config.data
-    plan = task.plan
-    return (
-        plan.task,
-        plan.targets,
-        plan.classes,
-        plan.node_features,
-        plan.edge_features,
-        (data.name == "qm9", data.edges, data.distance, data.fragments),
-        data.structure,
-    )

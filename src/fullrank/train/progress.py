@@ -78,7 +78,8 @@ class EpochBar(Callback):
 
     def on_train_epoch_end(self, trainer: lightning.Trainer, task: Any) -> None:
         if self.metric is not None:
-            self._measured = f"  {self.metric} {task.row[self.metric]:.4g}"
+            value = float(trainer.callback_metrics[self.metric])
+            self._measured = f"  {self.metric} {value:.4g}"
         if self.lines:
             self.console.print(
                 f"{self.title}  epoch {trainer.current_epoch + 1}  "

@@ -4,39 +4,61 @@ import contextlib
 import logging
 import math
 import os
-import shutil
 import warnings
-from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, cast
 
 import lightning
 import numpy as np
 import torch
-from filelock import FileLock, Timeout
-from lightning.pytorch.callbacks import Callback
-from lightning.pytorch.loggers import TensorBoardLogger
+from lightning.pytorch.callbacks import Callback, EarlyStopping
 from lightning.pytorch.utilities import rank_zero_only
 from rich.console import Console
 
 from fullrank.data import GraphDataset, PackedLoader, Split
-from fullrank.data.splits import PARTS
-from fullrank.errors import ConfigError, RunError
-from fullrank.train.blueprint import draw_blueprint
-from fullrank.train.checkpoints import EpochKeeper, SafeFiles, load_checkpoint
-from fullrank.train.config import Config
-from fullrank.train.environment import (
-    environment,
-    forget_peak_memory,
-    peak_memory,
+from fullrank.data.splits import PARTS, folds_fingerprint
+from fullrank.errors import ConfigError, FullrankError, RunError
+from fullrank.interrupt import Interrupted, stoppable
+from fullrank.train.callbacks import (
+    AtomicCheckpointIO,
+    BestCheckpoint,
+    EpochLog,
+    ExactResume,
+    StopOnInterrupt,
+    last_checkpoint,
+    load_checkpoint,
 )
-from fullrank.train.files import read_json, remove_leftovers, replacing, write_json
-from fullrank.train.interrupt import Interrupted, StopBetweenBatches
-from fullrank.train.journal import Journal, read_curve, read_rows
-from fullrank.train.metrics import main_metric
+from fullrank.train.config import FOLDS, Config, digest_of
+from fullrank.train.environment import environment, forget_peak_memory, peak_memory
+from fullrank.train.metrics import LOWER_IS_BETTER
+from fullrank.train.model import design_model
 from fullrank.train.progress import EpochBar
-from fullrank.train.sources import load_dataset, make_split
+from fullrank.train.run_folder import Identity, Result, RunFolder
+from fullrank.train.splitting import make_split
 from fullrank.train.task import Diverged, GraphTask
+
+
+def identify(config: Config, dataset: GraphDataset) -> Identity:
+    """What a run of this configuration on these data is.
+
+    The id ends in a hash of the configuration and of the content of the data and of the
+    files with folds, wherever they lie.
+    """
+    folder = config.split.folder
+    folds = None if folder is None else folds_fingerprint(folder)
+    digest = digest_of([config.determining(), dataset.fingerprint, folds])[:12]
+    return Identity(
+        id=f"{config.data.label}-{config.model.conv}-{digest}",
+        data=dataset.fingerprint,
+        folds=folds,
+        dataset=dataset.name,
+        graphs=len(dataset),
+    )
+
+
+def run_folder(config: Config, dataset: GraphDataset) -> RunFolder:
+    """Where a run of this configuration on these data is, begun or not."""
+    return RunFolder(config.runs / identify(config, dataset).id)
 
 
 def run_one(
@@ -44,37 +66,43 @@ def run_one(
     dataset: GraphDataset | None = None,
     console: Console | None = None,
     lines: bool = False,
-) -> dict[str, Any]:
-    """Do a single run, or what is left of it, and return its ``result.json``.
+    callbacks: Sequence[Callback] = (),
+    wait: float = 0,
+) -> RunFolder:
+    """Do a single run, or what is left of it.
 
     Args:
         config: With one seed, and one fold if it has folds.
         dataset: That of ``config.data``, if it is loaded already.
         console: Where to show progress; nowhere by default.
         lines: Print a line for each epoch.
+        callbacks: Further Lightning callbacks. What they log is recorded with the
+            metrics; they must not change the training, or its id would be wrong.
+        wait: How many seconds to wait for another process that works on the same run.
     """
     if len(config.seeds) > 1:
-        raise ConfigError(f"a run of its own has one seed, got {config.seeds}")
-    result = finished(config)
-    if result is not None:
-        return result
-    config.folder.mkdir(parents=True, exist_ok=True)
-    with _locked(config), _quiet_lightning(), _unfilled(), _explained(config):
-        if dataset is None:
-            dataset = load_dataset(config.data)
-        return _Run(config, dataset, console, lines).do()
+        raise ConfigError(f"a single run has one seed, got {config.seeds}")
+    if config.split.kind in FOLDS and config.split.fold is None:
+        raise ConfigError("a single run has one fold: set split.fold")
+    if dataset is None:
+        dataset = config.data.load()
+    run = run_folder(config, dataset)
+    if is_finished(run, config):
+        return run
+    lock = run.locked(wait) if leading(config) else contextlib.nullcontext()
+    with lock, _quiet_lightning(), _unfilled(), _explained(run, config):
+        _Run(run, config, dataset, console, lines, callbacks).do()
+    return run
 
 
-def finished(config: Config, or_longer: bool = False) -> dict[str, Any] | None:
-    """The result of a run if there is one for as many epochs, or for more."""
-    file = config.folder / "result.json"
-    if not file.exists():
-        return None
-    result = read_json(file)
+def is_finished(run: RunFolder, config: Config, or_longer: bool = False) -> bool:
+    """Whether a run has a result for as many epochs, or for more."""
+    result = run.result
+    if result is None:
+        return False
     if not or_longer:
-        _refuse_fewer(config, result["epochs"])
-    done = result["epochs"] >= config.training.epochs or result["stopped_early"]
-    return result if done else None
+        _refuse_fewer(run, config, result.epochs)
+    return result.epochs >= config.training.epochs or result.stopped_early
 
 
 class _Run:
@@ -82,124 +110,115 @@ class _Run:
 
     def __init__(
         self,
+        run: RunFolder,
         config: Config,
         dataset: GraphDataset,
         console: Console | None,
         lines: bool,
+        callbacks: Sequence[Callback],
     ) -> None:
+        self.run = run
         self.config = config
-        self.folder = config.folder
         self.dataset = dataset
         self.split = make_split(config, dataset).check(len(dataset))
         if not len(self.split.train):
             raise ConfigError(f"no graph of {dataset.name} is left for training")
-        self.plan = draw_blueprint(config, dataset, self.split)
+        spec = design_model(config, dataset, self.split, run.id)
         lightning.seed_everything(config.seeds[0], verbose=False)
-        self.task = GraphTask(self.plan, config, dataset)
-        self.metric = None
-        if config.split.kind == "gin":
-            self.task.evaluated = "test"
-        elif len(self.split.valid):
-            self.metric = f"valid_{main_metric(self.plan)}"
-        self.epochs_done = self._epochs_done()
+        self.validation = "test" if config.split.kind == "gin" else "valid"
+        self.task = GraphTask(spec, config, dataset, self.validation)
+        self.shown: str | None = None
+        if len(getattr(self.split, self.validation)):
+            self.shown = f"{self.validation}_{spec.main_metric}"
+        # By the protocol gin no epoch may be chosen in a single run.
+        self.metric = self.shown if self.validation == "valid" else None
+        self.epochs_done, self.stopped = self._done()
         forget_peak_memory()
-        if leading(self.config):
-            self._write_folder()
-            self.metrics = Journal(self.folder / "metrics.csv", self.epochs_done)
-            self.times = Journal(self.folder / "times.csv", self.epochs_done)
-        self.stopper = StopBetweenBatches()
-        self.trainer = self._trainer(console, lines)
+        if leading(config):
+            self._begin()
+        self.trainer = self._trainer(console, lines, callbacks)
 
-    def do(self) -> dict[str, Any]:
-        if self.epochs_done < self.config.training.epochs:
-            self._fit()
-        chosen = self._checkpoint("last" if self.metric is None else "best")
-        weights = load_checkpoint(chosen, self.config.id)["state_dict"]
-        self.task.load_state_dict(weights)
-        self.task.row, self.task.evaluated = {}, "test"
-        if len(self.split.test):
-            self.trainer.test(self.task, self._loader("test"), verbose=False)
+    def do(self) -> None:
+        with stoppable():
+            if self.epochs_done < self.config.training.epochs and not self.stopped:
+                self._fit()
+            chosen = load_checkpoint(self._chosen, self.run.id)
+            self.task.load_state_dict(chosen["state_dict"])
+            test: Mapping[str, float] = {}
+            if len(self.split.test):
+                (test,) = self.trainer.test(
+                    self.task, self._loader("test"), verbose=False
+                )
         if leading(self.config):
-            write_json(self.folder / "result.json", self._result())
+            self._finish(chosen["epoch"], test)
         self.trainer.strategy.barrier()
-        return read_json(self.folder / "result.json")
 
     def _fit(self) -> None:
-        evaluated = self.task.evaluated
-        with self.stopper:
-            self.trainer.fit(
-                self.task,
-                self._loader("train", shuffle=True),
-                self._loader(evaluated)
-                if len(getattr(self.split, evaluated))
-                else None,
-                ckpt_path=self._checkpoint("last") if self.epochs_done else None,
-                weights_only=True,
-            )
-
-    def _result(self) -> dict[str, Any]:
-        last = load_checkpoint(self._checkpoint("last"), self.config.id)
-        chosen = load_checkpoint(
-            self._checkpoint("last" if self.metric is None else "best"), self.config.id
+        valid = self._loader(self.validation) if self.shown else None
+        self.trainer.fit(
+            self.task,
+            self._loader("train", shuffle=True),
+            valid,
+            ckpt_path=self.run.checkpoint("last") if self.epochs_done else None,
+            weights_only=True,
         )
-        row = read_rows(self.folder / "metrics.csv")[chosen["epoch"]]
-        seconds = read_curve(self.folder / "times.csv", "seconds")
-        return {
-            "run": self.config.id,
-            "dataset": self.plan.dataset,
-            "conv": self.config.model.conv,
-            "seed": self.config.seeds[0],
-            "fold": self.config.split.fold,
-            "metric": main_metric(self.plan),
-            "epochs": last["epoch"] + 1,
-            "stopped_early": last["epoch"] + 1 < self.config.training.epochs,
-            "best_epoch": chosen["epoch"],
-            "train": _part("train", row),
-            "valid": _part("valid", row),
-            "test": _part("test", self.task.row),
-            "graphs": {part: len(getattr(self.split, part)) for part in PARTS},
-            "parameters": sum(p.numel() for p in self.task.network.parameters()),
-            "seconds": sum(seconds),
-            "seconds_per_epoch": float(np.median(seconds)),
-            "peak_memory": peak_memory(),
-        }
 
-    def _epochs_done(self) -> int:
-        file = self._checkpoint("last")
+    @property
+    def _chosen(self) -> Any:
+        return self.run.checkpoint("best" if self.metric else "last")
+
+    def _finish(self, best_epoch: int, test: Mapping[str, float]) -> None:
+        """Write the model and the result."""
+        spec, config = self.task.spec, self.config
+        epochs = load_checkpoint(self.run.checkpoint("last"), self.run.id)["epoch"] + 1
+        row = self.run.curve.rows[best_epoch]
+        scores = {part: _part(part, row) for part in ("train", "valid")}
+        scores["test"] = _part("test", test)
+        seconds = self.run.seconds
+        model = self.task.model
+        model.spec = spec.model_copy(update={"scores": scores})
+        model.save(self.run.model_file)
+        result = Result(
+            run=self.run.id,
+            dataset=spec.dataset,
+            conv=config.model.conv,
+            seed=config.seeds[0],
+            fold=config.split.fold,
+            metric=spec.main_metric,
+            epochs=epochs,
+            stopped_early=epochs < config.training.epochs,
+            best_epoch=best_epoch,
+            **scores,
+            graphs=spec.graphs,
+            parameters=sum(p.numel() for p in model.network.parameters()),
+            seconds=sum(seconds),
+            seconds_per_epoch=float(np.median(seconds)),
+            peak_memory=peak_memory(),
+        )
+        self.run.finish(result)
+
+    def _done(self) -> tuple[int, bool]:
+        """How many epochs are saved, and whether training was stopped early."""
+        file = self.run.checkpoint("last")
         if not file.exists():
-            return 0
-        done = load_checkpoint(file, self.config.id)["epoch"] + 1
-        _refuse_fewer(self.config, done)
-        return done
+            return 0, False
+        last = load_checkpoint(file, self.run.id)
+        _refuse_fewer(self.run, self.config, last["epoch"] + 1)
+        return last["epoch"] + 1, last["stopped"]
 
-    def _write_folder(self) -> None:
-        remove_leftovers(self.folder)
-        file = self.folder / "split.json"
-        if self.epochs_done and not _same(Split.load(file), self.split):
-            raise RunError(
-                f"{self.dataset.name} is split differently now than when the run "
-                f"{self.folder} began: the data changed; move the folder away to begin "
-                f"anew"
-            )
-        with replacing(self.folder / "config.yaml", encoding="utf-8") as stream:
-            stream.write(self.config.text())
-        self.split.save(file)
-        self.plan.save(self.folder / "model.json")
-        self._write_environment()
-
-    def _write_environment(self) -> None:
-        """Where the run goes on, with the commits that its first epochs are from."""
-        file, now = self.folder / "environment.json", environment()
-        if self.epochs_done and file.exists():
-            before = read_json(file)
-            earlier = [*before.get("earlier_commits", ()), before["commit"]]
-            now["earlier_commits"] = [
-                commit for commit in dict.fromkeys(earlier) if commit != now["commit"]
-            ]
-        write_json(file, now)
-
-    def _checkpoint(self, name: str) -> Path:
-        return self.folder / "checkpoints" / f"{name}.ckpt"
+    def _begin(self) -> None:
+        here = environment()
+        if self.epochs_done:
+            if not _same(self.run.split, self.split):
+                raise RunError(
+                    f"{self.dataset.name} is split differently now than when the run "
+                    f"{self.run.path} began; move the folder away to begin anew"
+                )
+            here = here.resuming(self.run.environment)
+        identity = identify(self.config, self.dataset)
+        self.run.begin(identity, self.config, self.split, here)
+        self.run.metrics_file.cut(self.epochs_done)
+        self.run.times_file.cut(self.epochs_done)
 
     def _loader(self, part: str, shuffle: bool = False) -> PackedLoader:
         processes = self.trainer.world_size
@@ -212,19 +231,30 @@ class _Run:
             num_shards=processes,
         )
 
-    def _trainer(self, console: Console | None, lines: bool) -> lightning.Trainer:
+    def _trainer(
+        self, console: Console | None, lines: bool, further: Sequence[Callback]
+    ) -> lightning.Trainer:
         training, compute = self.config.training, self.config.compute
-        keeper = EpochKeeper(
-            self.config.id,
-            self.folder / "checkpoints",
-            self.metric,
-            training.patience,
-            self._record,
-        )
-        callbacks: list[Callback] = [keeper, self.stopper]
+        callbacks: list[Callback] = [*further, StopOnInterrupt(), ExactResume(self.run)]
         if console is not None and leading(self.config):
-            title = self.folder.name.rpartition("-")[0]
-            callbacks.append(EpochBar(title, self._shown(), console, lines))
+            title = self.run.id.rpartition("-")[0]
+            callbacks.append(EpochBar(title, self.shown, console, lines))
+        callbacks.append(EpochLog(self.run, len(self.split.train)))
+        if self.metric is not None:
+            lower = self.task.spec.main_metric in LOWER_IS_BETTER
+            mode = "min" if lower else "max"
+            if training.patience is not None:
+                callbacks.append(
+                    EarlyStopping(
+                        self.metric,
+                        patience=training.patience,
+                        mode=mode,
+                        check_finite=False,
+                        check_on_train_epoch_end=True,
+                    )
+                )
+            callbacks.append(BestCheckpoint(self.run, self.metric, mode))
+        callbacks.append(last_checkpoint(self.run))
         return lightning.Trainer(
             accelerator=compute.accelerator,
             devices=compute.devices,
@@ -235,32 +265,17 @@ class _Run:
             gradient_clip_val=self.config.optimizer.clip,
             deterministic=training.deterministic,
             callbacks=callbacks,
-            plugins=[SafeFiles()],
-            logger=TensorBoardLogger(self.folder, name="", version="tensorboard"),
+            plugins=[AtomicCheckpointIO()],
+            logger=False,
             enable_progress_bar=False,
             enable_model_summary=False,
             num_sanity_val_steps=0,
             use_distributed_sampler=False,
         )
 
-    def _shown(self) -> str | None:
-        if self.config.split.kind == "gin":
-            return f"test_{main_metric(self.plan)}"
-        return self.metric
 
-    def _record(self, epoch: int, row: dict[str, float], seconds: float) -> None:
-        """Write the line of an epoch that is complete but not saved yet."""
-        if not leading(self.config):
-            return
-        self.metrics.add(epoch, row)
-        speed = len(self.split.train) / seconds
-        self.times.add(epoch, {"seconds": seconds, "graphs_per_second": speed})
-        assert self.trainer.logger is not None
-        self.trainer.logger.log_metrics(row, step=epoch)
-
-
-def _part(part: str, row: dict[str, Any]) -> dict[str, float | None]:
-    """The measures of one part of the split; JSON has null for what is no number."""
+def _part(part: str, row: Mapping[str, float]) -> dict[str, float | None]:
+    """The metrics of one part of the split; JSON has null for NaN."""
     measured = {
         name.removeprefix(f"{part}_"): float(value)
         for name, value in row.items()
@@ -273,10 +288,10 @@ def _same(one: Split, other: Split) -> bool:
     return all(np.array_equal(getattr(one, p), getattr(other, p)) for p in PARTS)
 
 
-def _refuse_fewer(config: Config, done: int) -> None:
+def _refuse_fewer(run: RunFolder, config: Config, done: int) -> None:
     if done > config.training.epochs:
         raise RunError(
-            f"the run {config.folder} has {done} epochs already, more than the "
+            f"the run {run.path} has {done} epochs already, more than the "
             f"{config.training.epochs} of training.epochs; ask for at least {done}, or "
             f"set runs to another folder"
         )
@@ -292,50 +307,31 @@ def leading(config: Config) -> bool:
 
 
 @contextlib.contextmanager
-def _locked(config: Config) -> Iterator[None]:
-    """Let one process at a time work in a run folder."""
-    if not leading(config):
-        yield
-        return
-    lock = FileLock(config.folder / ".lock")
-    try:
-        lock.acquire(timeout=0)
-    except Timeout:
-        raise RunError(
-            f"another process is working on the run {config.folder}"
-        ) from None
-    with lock:
-        try:
-            yield
-        finally:
-            if [file.name for file in config.folder.iterdir()] == [".lock"]:
-                shutil.rmtree(config.folder)  # the run was refused before it began
-
-
-@contextlib.contextmanager
-def _explained(config: Config) -> Iterator[None]:
-    """Say what is left and how to go on when a run ends before its time."""
+def _explained(run: RunFolder, config: Config) -> Iterator[None]:
+    """Say what is saved and how to resume when a run ends before its time."""
     try:
         yield
     except Diverged as error:
-        raise RunError(f"{error}; {_standing(config)}") from error
+        raise RunError(f"{error}; {_standing(run, config)}") from error
     except Interrupted:
-        raise Interrupted(f"stopped; {_standing(config)}") from None
+        raise Interrupted(f"stopped; {_standing(run, config)}") from None
+    except FullrankError:
+        raise
     except OSError as error:
         raise RunError(
-            f"cannot write to {config.folder}: {error.strerror or error}; "
-            f"{_standing(config)}"
+            f"cannot write to {run.path}: {error.strerror or error}; "
+            f"{_standing(run, config)}"
         ) from error
 
 
-def _standing(config: Config) -> str:
-    file = config.folder / "checkpoints" / "last.ckpt"
+def _standing(run: RunFolder, config: Config) -> str:
+    file = run.checkpoint("last")
     if not file.exists():
-        return f"no epoch of {config.folder} was complete yet"
-    epochs = load_checkpoint(file, config.id)["epoch"] + 1
+        return f"no epoch of {run.path} was complete yet; the same command begins again"
+    epochs = load_checkpoint(file, run.id)["epoch"] + 1
     return (
-        f"{epochs} of {config.training.epochs} epochs are safe in {file}, and the same "
-        f"command goes on from there"
+        f"{epochs} of {config.training.epochs} epochs are saved in {file}, and the "
+        f"same command resumes from there"
     )
 
 
@@ -343,7 +339,7 @@ def _standing(config: Config) -> str:
 def _unfilled() -> Iterator[None]:
     """Keep deterministic mode from writing NaN into all memory that is about to be
     written anyway: up to a tenth of a step."""
-    mode: Any = torch.utils.deterministic
+    mode = cast(Any, torch.utils.deterministic)
     before, mode.fill_uninitialized_memory = mode.fill_uninitialized_memory, False
     try:
         yield
@@ -353,7 +349,7 @@ def _unfilled() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _quiet_lightning() -> Iterator[None]:
-    """Keep Lightning's tips and warnings off the terminal; our own words say more."""
+    """Keep Lightning's tips and warnings off the terminal; our messages say more."""
     loggers = [logging.getLogger(f"lightning.{part}") for part in ("pytorch", "fabric")]
     levels = [logger.level for logger in loggers]
     with warnings.catch_warnings():

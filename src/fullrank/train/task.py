@@ -1,4 +1,4 @@
-"""One model, its loss and its measures as a LightningModule."""
+"""One model, its loss and its metrics as a LightningModule."""
 
 from typing import Any
 
@@ -9,74 +9,54 @@ from torch.optim import lr_scheduler
 from torch_geometric.data import Batch
 
 from fullrank.data import GraphDataset, PackedLoader
-from fullrank.train.blueprint import Blueprint
+from fullrank.errors import RunError
 from fullrank.train.config import Config
 from fullrank.train.losses import Loss
-from fullrank.train.metrics import Epoch, measure
+from fullrank.train.metrics import EpochOutputs
+from fullrank.train.model import Model, ModelSpec
 
 
-class Diverged(ValueError):
-    """The loss is no number any more."""
+class Diverged(RunError):
+    """The loss became NaN or infinite."""
 
 
 class GraphTask(lightning.LightningModule):
-    """Trains a network and measures it on each part of the split.
-
-    After each epoch `row` holds what the epoch gave: ``lr``, ``train_loss``,
-    ``train_mae``, ``valid_loss``, ….
+    """Trains a model and logs its loss and metrics on each part of the split:
+    ``lr``, ``train_loss``, ``train_mae``, ``valid_loss``, ….
 
     Args:
-        plan: Of the model.
+        spec: Of the model.
         config: Of the run.
-        dataset: Where the graphs are from; needed to measure, not to predict.
+        dataset: Where the graphs are from.
+        validation: The part that is evaluated after each epoch.
     """
 
     def __init__(
         self,
-        plan: Blueprint,
+        spec: ModelSpec,
         config: Config,
-        dataset: GraphDataset | None = None,
+        dataset: GraphDataset,
+        validation: str = "valid",
     ) -> None:
         super().__init__()
-        self.plan = plan
+        self.spec = spec
         self.config = config
         self.dataset = dataset
-        self.network = plan.build()
-        self.loss = Loss(plan, config.training.loss)
-        for name in ("mean", "std"):
-            values = torch.tensor(getattr(plan, name), dtype=torch.float64)
-            self.register_buffer(f"target_{name}", values, persistent=False)
-        self.target_mean: Tensor
-        self.target_std: Tensor
-        self.row: dict[str, float] = {}
-        self.evaluated = "valid"  # the part of the split that is evaluated now
-        self.training_epoch = Epoch()
-        self.evaluation_epoch = Epoch()
+        self.validation = validation
+        self.model = Model(spec)
+        self.loss = Loss(spec, config.training.loss)
+        self.training_outputs = EpochOutputs()
+        self.evaluation_outputs = EpochOutputs()
 
     def forward(self, batch: Batch) -> Tensor:
         """The network's outputs: normalised values, or logits."""
-        output = self.network(batch)
-        if self.plan.task == "tokens":
-            return output.unflatten(1, (self.plan.num_tokens or 1, -1))
-        return output
-
-    def predict(self, output: Tensor) -> Tensor:
-        """Values in original units, probabilities, or token ids."""
-        if self.plan.task == "regression":
-            return output.double() * self.target_std + self.target_mean
-        if self.plan.task == "binary":
-            return output.sigmoid()
-        if self.plan.task == "multiclass":
-            return output.softmax(dim=1)
-        return output.argmax(dim=-1)
+        return self.model(batch)
 
     def on_after_batch_transfer(self, batch: Batch, dataloader_idx: int) -> Batch:
-        dtype = self.dtype
-        assert isinstance(dtype, torch.dtype)
-        return batch.apply(lambda t: t.to(dtype) if t.is_floating_point() else t)
+        return self.model.ready(batch)
 
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
-        total, count = self._step(batch, self.training_epoch)
+        total, count = run_batch(self.model, self.loss, batch, self.training_outputs)
         # Processes average their gradients, so each loss is its share of the labels
         # of all of them.
         everywhere = torch.stack([total.detach(), count.to(total.dtype)])
@@ -92,20 +72,21 @@ class GraphTask(lightning.LightningModule):
         return loss
 
     def validation_step(self, batch: Batch, batch_idx: int) -> None:
-        self._step(batch, self.evaluation_epoch)
+        run_batch(self.model, self.loss, batch, self.evaluation_outputs)
 
     test_step = validation_step
 
     def on_train_epoch_start(self) -> None:
-        self.row = {"lr": self._lr()}
+        self._log({"lr": self._lr()})
 
     def on_train_epoch_end(self) -> None:
-        self.row |= self._measure("train", self.training_epoch)
+        self._log(self._measure("train", self.training_outputs))
 
     def on_validation_epoch_end(self) -> None:
-        self.row |= self._measure(self.evaluated, self.evaluation_epoch)
+        self._log(self._measure(self.validation, self.evaluation_outputs))
 
-    on_test_epoch_end = on_validation_epoch_end
+    def on_test_epoch_end(self) -> None:
+        self._log(self._measure("test", self.evaluation_outputs))
 
     def configure_optimizers(self) -> Any:
         options = self.config.optimizer
@@ -139,34 +120,41 @@ class GraphTask(lightning.LightningModule):
             )
         return None
 
-    def _step(self, batch: Batch, epoch: Epoch) -> tuple[Tensor, Tensor]:
-        output = self(batch)
-        target = batch.y
-        if self.plan.task == "regression":
-            target = ((target - self.target_mean) / self.target_std).to(output.dtype)
-        total, count = self.loss(output, target)
-        predictions = self.predict(output.detach())
-        epoch.update(total.detach(), count, predictions, batch.y, batch.graph_id)
-        return total, count
-
-    @torch.no_grad()
-    def measure_part(self, part: str, loader: PackedLoader) -> dict[str, float]:
-        """The loss and all measures of a part of the split, without a trainer."""
-        self.eval()
-        for batch in loader:
-            batch = self.on_after_batch_transfer(batch.to(self.device), 0)
-            self._step(batch, self.evaluation_epoch)
-        return self._measure(part, self.evaluation_epoch)
-
-    def _measure(self, part: str, epoch: Epoch) -> dict[str, float]:
-        if self.dataset is None:
-            raise ValueError("this model was loaded to predict; it has no data set")
-        found = epoch.compute()
-        epoch.reset()
-        measured = {"loss": found.loss} | measure(
-            self.plan, found.predictions, found.labels, found.graphs, self.dataset
-        )
+    def _measure(self, part: str, outputs: EpochOutputs) -> dict[str, float]:
+        measured = outputs.measure(self.spec, self.dataset)
+        outputs.reset()
         return {f"{part}_{name}": value for name, value in measured.items()}
+
+    def _log(self, values: dict[str, float]) -> None:
+        """Log numbers that all processes agree on, in full precision."""
+        for name, value in values.items():
+            self.log(name, torch.tensor(value, dtype=torch.float64), batch_size=1)
 
     def _lr(self) -> float:
         return self.trainer.optimizers[0].param_groups[0]["lr"]
+
+
+def run_batch(
+    model: Model, loss: Loss, batch: Batch, outputs: EpochOutputs
+) -> tuple[Tensor, Tensor]:
+    """The sum of the loss over a batch and what to divide it by; predictions and labels
+    are added to ``outputs``."""
+    output = model(batch)
+    target = batch.y
+    if model.spec.task == "regression":
+        target = model.normalize(target, output.dtype)
+    total, count = loss(output, target)
+    predictions = model.predictions(output.detach())
+    outputs.update(total.detach(), count, predictions, batch.y, batch.graph_id)
+    return total, count
+
+
+@torch.no_grad()
+def measure_model(
+    model: Model, loss: str | None, loader: PackedLoader, dataset: GraphDataset
+) -> dict[str, float]:
+    """The loss and all metrics of a trained model on the graphs of a loader."""
+    outputs, function = EpochOutputs(), Loss(model.spec, loss).to(model.device)
+    for batch in loader:
+        run_batch(model, function, model.ready(batch), outputs)
+    return outputs.measure(model.spec, dataset)

@@ -1,0 +1,16 @@
+"""The program: ``fullrank``, or ``python -m fullrank``."""
+
+from fullrank import interrupt
+
+
+def main() -> None:
+    """Run the program; Ctrl-C is answered from the first moment on."""
+    interrupt.install()
+    from fullrank.cli.main import main as run
+
+    interrupt.ready()
+    run()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,128 @@
+"""Ctrl-C: the program stops within seconds, wherever it is, and leaves no half file.
+
+Every file that fullrank writes is complete or not there at all, so ending the process
+is safe at any moment. Where code polls (`stoppable`), the first Ctrl-C is only noted,
+so that a run can stop between two batches and say how far it came; elsewhere the
+program exits. After a second Ctrl-C, or a grace period, it ends wherever it is.
+"""
+
+import contextlib
+import os
+import signal
+import socket
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from types import FrameType
+from typing import Any
+
+GRACE_SECONDS = 8.0
+STATUS = 130  # what a shell reports for a program that ended by Ctrl-C
+#: Set for a program that must end with the one that started it.
+PARENT_VARIABLE = "FULLRANK_PARENT_HOLDS_STDIN"
+_MESSAGE = "stopped; the same command resumes where it was"
+
+
+class Interrupted(Exception):
+    """The user asked to stop; the run can be resumed."""
+
+
+class _State:
+    asked = False
+    polled = 0
+    importing = False
+    said = False
+
+
+_state = _State()
+
+
+def asked() -> bool:
+    """Whether the user asked to stop."""
+    return _state.asked
+
+
+def install() -> None:
+    """Make Ctrl-C end this process soon; for the program, not for a library.
+
+    It works also where SIGINT was inherited as ignored, as in a shell's background job.
+    Until `ready` is called, while modules are imported, it ends the process at once.
+    """
+    _state.importing = True
+    reader, writer = socket.socketpair()
+    writer.setblocking(False)
+    signal.set_wakeup_fd(writer.fileno(), warn_on_full_buffer=False)
+    signal.signal(signal.SIGINT, _handle)
+    # Where Python cannot raise, such as in a destructor, it would print a traceback.
+    sys.unraisablehook = _show_unless_stopping
+    threading.Thread(target=_watch, args=(reader, writer), daemon=True).start()
+    if os.environ.pop(PARENT_VARIABLE, None):
+        threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def ready() -> None:
+    """From here on Ctrl-C lets the program clean up."""
+    _state.importing = False
+
+
+@contextlib.contextmanager
+def stoppable() -> Iterator[None]:
+    """While entered, Ctrl-C is noted for `asked`, which the code inside must poll."""
+    before = signal.getsignal(signal.SIGINT)
+    # Python delivers signals to the main thread only.
+    ours = threading.current_thread() is threading.main_thread() and before != _handle
+    if ours:
+        signal.signal(signal.SIGINT, _handle)
+    _state.polled += 1
+    try:
+        yield
+    finally:
+        _state.polled -= 1
+        if ours:
+            signal.signal(signal.SIGINT, before)
+            _state.asked = False
+
+
+def _handle(number: int, frame: FrameType | None) -> None:
+    again, _state.asked = _state.asked, True
+    if again or _state.importing:
+        _end()
+    if not _state.polled:
+        _say()
+        raise SystemExit(STATUS)
+
+
+def _watch(reader: socket.socket, writer: socket.socket) -> None:
+    """End the process some time after the first Ctrl-C, whatever it is doing.
+
+    The bytes come from the signal itself, even while the main thread computes.
+    """
+    while int.from_bytes(reader.recv(1)) != signal.SIGINT:
+        pass
+    time.sleep(GRACE_SECONDS)
+    _end()
+
+
+def _end_with_parent() -> None:
+    """Stop when standard input is closed: the program that holds it is gone."""
+    with contextlib.suppress(OSError, ValueError):
+        sys.stdin.buffer.read()
+    os.kill(os.getpid(), signal.SIGINT)
+
+
+def _end() -> None:
+    _say()
+    os._exit(STATUS)
+
+
+def _say() -> None:
+    if not _state.said:
+        _state.said = True
+        with contextlib.suppress(OSError):
+            os.write(2, f"{_MESSAGE}\n".encode())
+
+
+def _show_unless_stopping(unraisable: Any) -> None:
+    if not _state.asked:
+        sys.__unraisablehook__(unraisable)

@@ -1,0 +1,179 @@
+"""What Lightning's own callbacks cannot do: resume bit for bit after a kill at any
+moment, and stop between two batches."""
+
+import io
+import random
+import time
+from pathlib import Path
+from typing import Any
+
+import lightning
+import numpy as np
+import torch
+from lightning.fabric.plugins import TorchCheckpointIO
+from lightning.pytorch.callbacks import Callback, Checkpoint, ModelCheckpoint
+
+from fullrank import interrupt
+from fullrank.errors import RunError
+from fullrank.interrupt import Interrupted
+from fullrank.train.files import replacing
+from fullrank.train.run_folder import RunFolder
+
+
+def load_checkpoint(file: Path, run: str) -> dict[str, Any]:
+    """Read a checkpoint of the run with this id; nothing in it is ever executed."""
+    try:
+        content = torch.load(file, map_location="cpu", weights_only=True)
+        found = content["run"]
+    except FileNotFoundError:
+        raise RunError(f"there is no checkpoint {file}") from None
+    except OSError:
+        raise
+    except Exception as error:
+        reason = str(error).partition("\n")[0] or type(error).__name__
+        raise RunError(f"{file} is not one of our checkpoints: {reason}") from None
+    if found != run:
+        raise RunError(
+            f"{file} belongs to the run {found}, not to {run}: its configuration was "
+            f"another one; move the checkpoint away, or restore the configuration"
+        )
+    return content
+
+
+class AtomicCheckpointIO(TorchCheckpointIO):
+    """Checkpoint files that are complete or not there at all, read without pickle."""
+
+    def save_checkpoint(
+        self, checkpoint: dict[str, Any], path: Any, storage_options: Any = None
+    ) -> None:
+        file = Path(path)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        # Not straight to the file: torch hides why the system refuses to write.
+        buffer = io.BytesIO()
+        torch.save(checkpoint, buffer)
+        with replacing(file, "wb") as stream:
+            stream.write(buffer.getbuffer())
+
+    def load_checkpoint(self, path: Any, *_: Any, **__: Any) -> dict[str, Any]:
+        return torch.load(path, map_location="cpu", weights_only=True)
+
+
+class EpochLog(Checkpoint):
+    """Writes what was logged in an epoch to the run folder before the epoch is saved.
+
+    As a `Checkpoint` it is called after the module has logged, and before the
+    `ModelCheckpoint` that comes after it: an epoch that is saved has its row.
+    """
+
+    def __init__(self, run: RunFolder, graphs: int) -> None:
+        self.run = run
+        self.graphs = graphs
+
+    def on_train_epoch_start(self, trainer: lightning.Trainer, task: Any) -> None:
+        self._began = time.perf_counter()
+
+    def on_train_epoch_end(self, trainer: lightning.Trainer, task: Any) -> None:
+        if not trainer.is_global_zero:
+            return
+        seconds = time.perf_counter() - self._began
+        row = {name: float(value) for name, value in trainer.callback_metrics.items()}
+        self.run.metrics_file.add(trainer.current_epoch, row)
+        speed = {"seconds": seconds, "graphs_per_second": self.graphs / seconds}
+        self.run.times_file.add(trainer.current_epoch, speed)
+
+
+class BestCheckpoint(ModelCheckpoint):
+    """Saves the epoch with the best value of a metric as ``best``.
+
+    Lightning's own forgets the best value when a run folder was moved, and would then
+    replace the best epoch by a worse one.
+    """
+
+    def __init__(self, run: RunFolder, metric: str, mode: str) -> None:
+        super().__init__(filename="best", monitor=metric, mode=mode, **_saving(run))
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"best": self.best_model_score}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        if state["best"] is not None:
+            path = self.format_checkpoint_name({})
+            self.best_model_score = self.kth_value = state["best"]
+            self.best_model_path = self.kth_best_model_path = path
+            self.best_k_models = {path: state["best"]}
+
+
+def last_checkpoint(run: RunFolder) -> ModelCheckpoint:
+    """Saves each epoch as ``last``."""
+    return ModelCheckpoint(filename="last", **_saving(run))
+
+
+def _saving(run: RunFolder) -> dict[str, Any]:
+    return {
+        "dirpath": run.checkpoints,
+        "save_top_k": 1,
+        "save_on_train_epoch_end": True,
+        "enable_version_counter": False,
+    }
+
+
+class ExactResume(Callback):
+    """Keeps in each checkpoint what Lightning does not: whose it is, the state of all
+    random numbers, and whether training was stopped early for good."""
+
+    def __init__(self, run: RunFolder) -> None:
+        self.run = run
+        self._random: dict[str, Any] | None = None
+
+    def on_train_start(self, trainer: lightning.Trainer, task: Any) -> None:
+        if self._random is not None:
+            set_random_state(self._random)
+
+    def on_save_checkpoint(
+        self, trainer: lightning.Trainer, task: Any, checkpoint: dict[str, Any]
+    ) -> None:
+        checkpoint["run"] = self.run.id
+        checkpoint["random"] = random_state()
+        checkpoint["stopped"] = trainer.should_stop
+
+    def on_load_checkpoint(
+        self, trainer: lightning.Trainer, task: Any, checkpoint: dict[str, Any]
+    ) -> None:
+        self._random = checkpoint["random"]
+
+
+class StopOnInterrupt(Callback):
+    """Ends training, validation or testing before the next batch after Ctrl-C."""
+
+    def on_train_batch_start(self, *_: Any) -> None:
+        if interrupt.asked():
+            raise Interrupted
+
+    def on_validation_batch_start(self, *_: Any) -> None:
+        self.on_train_batch_start()
+
+    def on_test_batch_start(self, *_: Any) -> None:
+        self.on_train_batch_start()
+
+
+def random_state() -> dict[str, Any]:
+    """The state of torch's, numpy's and Python's random numbers, as plain values."""
+    state: Any = np.random.get_state(legacy=False)
+    key = state["state"]["key"]
+    cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_available() else []
+    return {
+        "torch": torch.get_rng_state(),
+        "cuda": cuda,
+        "numpy": {**state, "state": {**state["state"], "key": key.tolist()}},
+        "python": random.getstate(),
+    }
+
+
+def set_random_state(state: dict[str, Any]) -> None:
+    """Continue with the random numbers where `random_state` was taken."""
+    torch.set_rng_state(state["torch"])
+    if state["cuda"] and torch.cuda.is_available():
+        torch.cuda.set_rng_state_all(state["cuda"])
+    np.random.set_state(state["numpy"])
+    version, internal, gauss = state["python"]
+    random.setstate((version, tuple(internal), gauss))

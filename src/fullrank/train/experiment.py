@@ -1,0 +1,148 @@
+"""An experiment: one run, or one for each fold and seed, and what they say together."""
+
+import statistics
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from lightning.pytorch.callbacks import Callback
+from rich.console import Console
+
+from fullrank.data import GraphDataset
+from fullrank.errors import ConfigError, RunError
+from fullrank.train.config import FOLDS, Config
+from fullrank.train.metrics import LOWER_IS_BETTER
+from fullrank.train.run import identify, leading, run_one
+from fullrank.train.run_folder import (
+    ExperimentFolder,
+    Result,
+    RunFolder,
+    Spread,
+    Summary,
+)
+
+
+def single_runs(config: Config) -> list[Config]:
+    """The single runs of an experiment: each seed, and of each seed every fold."""
+    folds: Sequence[int | None] = [config.split.fold]
+    if config.split.kind in FOLDS and config.split.fold is None:
+        folds = range(config.split.folds)
+    return [
+        config.changed(seeds=[seed], split={"fold": fold})
+        for seed in config.seeds
+        for fold in folds
+    ]
+
+
+def run_experiment(
+    config: Config,
+    dataset: GraphDataset | None = None,
+    console: Console | None = None,
+    lines: bool = False,
+    callbacks: Sequence[Callback] = (),
+    wait: float = 0,
+    announce: Callable[[Path], None] = lambda folder: None,
+) -> Summary:
+    """Do all runs of an experiment that are not done yet, and summarise them.
+
+    The other arguments are those of `run_one`. With more than one run the summary is
+    also written to a folder of its own beside those of the runs.
+
+    Args:
+        announce: Called with the folder of the run, or of the experiment, before it is
+            done.
+    """
+    try:
+        config.runs.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(
+            f"runs = {str(config.runs)!r}: cannot make this folder ({error.strerror}); "
+            f"choose another"
+        ) from None
+    if dataset is None:
+        dataset = config.data.load()
+    singles = single_runs(config)
+    name = identify(singles[0] if len(singles) == 1 else config, dataset).id
+    announce(config.runs / name)
+    runs = [
+        run_one(single, dataset, console, lines, callbacks, wait) for single in singles
+    ]
+    summary = summarize(config, runs, name)
+    if len(runs) > 1 and leading(config):
+        ExperimentFolder(config.runs / name).write(config, summary)
+    return summary
+
+
+def summarize(
+    config: Config, runs: Sequence[RunFolder], name: str | None = None
+) -> Summary:
+    """Mean and standard deviation over the finished runs of an experiment.
+
+    By the protocol ``gin`` a fold's value is that of the epoch at which the mean test
+    curve of all folds is best; otherwise a run's value is that of its own best epoch.
+
+    Args:
+        config: Of any of the runs.
+        runs: Finished ones that differ in seed and fold only.
+        name: Of the experiment; by default that of its first run.
+    """
+    results = [finished_result(run) for run in runs]
+    first = results[0]
+    epochs = None
+    values = {
+        measure: [result.test[measure] for result in results] for measure in first.test
+    }
+    if config.split.kind == "gin":
+        epochs, values = _by_mean_curve(runs, results)
+    return Summary(
+        experiment=name or runs[0].id,
+        dataset=first.dataset,
+        conv=first.conv,
+        protocol=config.split.kind if config.split.kind in FOLDS else "split",
+        metric=first.metric,
+        epochs=epochs,
+        test={measure: spread_of(found) for measure, found in values.items()},
+        parameters=first.parameters,
+        seconds=sum(result.seconds for result in results),
+        seconds_per_epoch=statistics.median(r.seconds_per_epoch for r in results),
+        peak_memory=max(result.peak_memory for result in results),
+        runs=[run.id for run in runs],
+    )
+
+
+def finished_result(run: RunFolder) -> Result:
+    """What came out of a run that must be finished."""
+    result = run.result
+    if result is None:
+        raise RunError(f"the run {run.path} is not finished")
+    return result
+
+
+def _by_mean_curve(
+    runs: Sequence[RunFolder], results: Sequence[Result]
+) -> tuple[list[int], dict[str, list[float | None]]]:
+    """The epoch that is best on the mean test curve of each seed, and its values."""
+    metric = results[0].metric
+    choose = min if metric in LOWER_IS_BETTER else max
+    epochs: list[int] = []
+    values: list[float | None] = []
+    for seed in dict.fromkeys(result.seed for result in results):
+        curves = [
+            run.curve.column(f"test_{metric}")
+            for run, result in zip(runs, results, strict=True)
+            if result.seed == seed
+        ]
+        mean = [statistics.fmean(column) for column in zip(*curves, strict=True)]
+        epoch = choose(range(len(mean)), key=mean.__getitem__)
+        epochs.append(epoch)
+        values += [curve[epoch] for curve in curves]
+    return epochs, {metric: values}
+
+
+def spread_of(values: Sequence[float | None]) -> Spread:
+    """Mean and sample standard deviation of the values that are numbers."""
+    known = [value for value in values if value is not None]
+    return Spread(
+        mean=statistics.fmean(known) if known else None,
+        std=statistics.stdev(known) if len(known) > 1 else None,
+        values=list(values),
+    )

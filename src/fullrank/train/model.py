@@ -1,0 +1,368 @@
+"""A trained model as one file: the network, and all that its predictions need.
+
+``model.safetensors`` holds the weights, and as JSON in its header what the network is,
+what its inputs and outputs mean and how good it is. It can be copied and mailed: it
+needs neither the data nor the configuration of its run, and reading one from a stranger
+executes nothing.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from pydantic import BaseModel, ConfigDict, ValidationError
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
+from torch import Tensor
+from torch_geometric.data import Batch, Data
+
+from fullrank.data import Features, GraphDataset, Split, Target
+from fullrank.data.featurizers import AnyFeaturizer
+from fullrank.data.sources import StructureOptions
+from fullrank.data.splits import PARTS
+from fullrank.errors import ConfigError, DataError, ModelError
+from fullrank.nn import GraphNet
+from fullrank.train.config import Config
+from fullrank.train.files import replacing
+
+Task = Literal["regression", "binary", "multiclass", "tokens"]
+
+
+class ModelSpec(BaseModel):
+    """What a model is, without its weights.
+
+    Attributes:
+        run: The id of the run that trained it.
+        dataset: The name of the data set it was trained on.
+        task: What kind of prediction.
+        targets: What is predicted.
+        metric: What the validation part is judged by.
+        node_features, edge_features: What the network reads.
+        featurizer: What turns a molecule or a graph into these features, if anything.
+        structure: The structural colours that the network reads, if any.
+        smiles: The column of SMILES in the table it was trained on, if there was one.
+        network: The arguments of `fullrank.nn.GraphNet`.
+        num_classes: Multiclass and tokens.
+        classes: Multiclass: their names, if they have any.
+        num_tokens: Tokens.
+        mean, std: Regression: of each target in the training split.
+        class_weights: Multiclass: of each class; binary: of each positive label.
+        batch_size: How many graphs were in a step.
+        graphs: How many each part of the split had.
+        scores: The measures of each part, once trained.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    format: Literal[1] = 1
+    run: str
+    dataset: str
+    task: Task
+    targets: tuple[Target, ...]
+    metric: str
+    node_features: Features
+    edge_features: Features
+    featurizer: AnyFeaturizer | None = None
+    structure: StructureOptions | None = None
+    smiles: str | None = None
+    network: dict[str, Any]
+    num_classes: int | None = None
+    classes: tuple[str, ...] = ()
+    num_tokens: int | None = None
+    mean: tuple[float, ...] = ()
+    std: tuple[float, ...] = ()
+    class_weights: tuple[float, ...] | None = None
+    batch_size: int = 64
+    graphs: dict[str, int] = {}
+    scores: dict[str, dict[str, float | None]] = {}
+
+    @property
+    def num_outputs(self) -> int:
+        """How many numbers the network gives for a graph."""
+        if self.task in ("regression", "binary"):
+            return len(self.targets) or 1  # of a network that is only looked at
+        return (self.num_classes or 0) * (self.num_tokens or 1)
+
+    @property
+    def main_metric(self) -> str:
+        """What chooses the best epoch; with several regression targets, errors in units
+        of each target's standard deviation."""
+        several = self.task == "regression" and len(self.targets) > 1
+        return "std_mae" if several else self.metric
+
+    def inputs(self) -> tuple[Any, ...]:
+        """What models of one ensemble must share."""
+        return (
+            self.task,
+            self.targets,
+            self.num_classes,
+            self.classes,
+            self.node_features,
+            self.edge_features,
+            self.featurizer,
+            self.structure,
+        )
+
+    def check(self) -> None:
+        """Refuse parts that do not fit each other."""
+        if self.network.get("out_channels") != self.num_outputs:
+            raise ModelError(
+                f"the network has {self.network.get('out_channels')} outputs for "
+                f"{self.num_outputs} values to predict"
+            )
+        wanted = len(self.targets) if self.task == "regression" else 0
+        for name in ("mean", "std"):
+            values = getattr(self, name)
+            if len(values) != wanted or not np.isfinite(values).all():
+                raise ModelError(f"{name} is {values} for {wanted} regression targets")
+        if not all(std > 0 for std in self.std):
+            raise ModelError(f"std is {self.std}; standard deviations are positive")
+        if self.classes and len(self.classes) != self.num_classes:
+            raise ModelError(
+                f"{len(self.classes)} names for {self.num_classes} classes"
+            )
+
+
+class Model(torch.nn.Module):
+    """A network, and what its outputs mean.
+
+    Args:
+        spec: What it is; the weights are fresh.
+    """
+
+    def __init__(self, spec: ModelSpec) -> None:
+        super().__init__()
+        self.spec = spec
+        try:
+            self.network = GraphNet(**spec.network)
+        except (TypeError, ValueError) as error:
+            raise ConfigError(f"this network cannot be built: {error}") from error
+        for name in ("mean", "std"):
+            values = torch.tensor(getattr(spec, name), dtype=torch.float64)
+            self.register_buffer(f"target_{name}", values, persistent=False)
+        self.target_mean: Tensor
+        self.target_std: Tensor
+
+    def forward(self, batch: Batch) -> Tensor:
+        """The network's outputs: normalised values, or logits."""
+        output = self.network(batch)
+        if self.spec.task == "tokens":
+            return output.unflatten(1, (self.spec.num_tokens or 1, -1))
+        return output
+
+    def normalize(self, target: Tensor, dtype: torch.dtype) -> Tensor:
+        """Regression targets as the network is trained on them."""
+        return ((target - self.target_mean) / self.target_std).to(dtype)
+
+    def predictions(self, output: Tensor) -> Tensor:
+        """Values in original units, probabilities, or token ids."""
+        if self.spec.task == "regression":
+            return output.double() * self.target_std + self.target_mean
+        if self.spec.task == "binary":
+            return output.sigmoid()
+        if self.spec.task == "multiclass":
+            return output.softmax(dim=1)
+        return output.argmax(dim=-1)
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return next(self.network.parameters()).dtype
+
+    @property
+    def device(self) -> torch.device:
+        return self.target_mean.device
+
+    def ready(self, batch: Batch) -> Batch:
+        """The batch on the model's device, in the precision of its weights."""
+        return batch.to(self.device).apply(
+            lambda t: t.to(self.dtype) if t.is_floating_point() else t
+        )
+
+    def save(self, file: Path) -> None:
+        """Write the model to one file, all of it or nothing."""
+        weights = {k: v.contiguous().cpu() for k, v in self.state_dict().items()}
+        spec = self.spec.model_dump_json()
+        metadata = {"fullrank": spec, "sha256": _checksum(spec, weights)}
+        with replacing(file, "wb") as stream:
+            stream.write(save(weights, metadata))
+
+    @classmethod
+    def load(cls, file: str | Path) -> "Model":
+        """Read a model; a file that is damaged or does not fit together is refused."""
+        file = Path(file)
+        try:
+            spec, weights = _read(file)
+            spec.check()
+            model = cls(spec)
+            _fill(model, weights)
+        except FileNotFoundError:
+            raise ModelError(f"there is no model file {str(file)!r}") from None
+        except (ModelError, ConfigError) as error:
+            raise ModelError(f"{file} is not a usable model: {error}") from None
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+        return model.to(device).eval()
+
+
+def _read(file: Path) -> tuple[ModelSpec, dict[str, Tensor]]:
+    try:
+        with safe_open(file, framework="pt") as content:
+            metadata = content.metadata() or {}
+            weights = {name: content.get_tensor(name) for name in content.keys()}  # noqa: SIM118
+        text, checksum = metadata["fullrank"], metadata["sha256"]
+    except KeyError:
+        raise ModelError("it was not written by fullrank") from None
+    except SafetensorError as error:
+        raise ModelError(f"it is damaged ({error}); copy it again") from None
+    if _checksum(text, weights) != checksum:
+        raise ModelError(
+            "its checksum does not agree with its content: it was changed or damaged "
+            "after it was written; copy it again"
+        )
+    try:
+        return ModelSpec.model_validate_json(text), weights
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise ModelError(
+            f"{'.'.join(map(str, first['loc']))}: {first['msg']}; it may be from "
+            f"another version of fullrank"
+        ) from None
+
+
+def _fill(model: Model, weights: Mapping[str, Tensor]) -> None:
+    for name, values in weights.items():
+        if values.is_floating_point() and not values.isfinite().all():
+            raise ModelError(f"the weights {name!r} are not all finite numbers")
+    kinds = {v.dtype for v in weights.values() if v.is_floating_point()}
+    if len(kinds) != 1:
+        raise ModelError(f"the weights are of {len(kinds)} kinds of numbers, not one")
+    try:
+        model.network.to(kinds.pop())
+        model.load_state_dict(weights)
+    except RuntimeError as error:
+        lines = str(error).splitlines()
+        raise ModelError(f"the weights do not fit the network: {lines[-1]}") from None
+
+
+def _checksum(spec: str, weights: Mapping[str, Tensor]) -> str:
+    digest = hashlib.sha256(spec.encode())
+    for name in sorted(weights):
+        values = weights[name]
+        about = json.dumps([name, str(values.dtype), list(values.shape)])
+        digest.update(about.encode())
+        digest.update(values.contiguous().flatten().view(torch.uint8).numpy().tobytes())
+    return digest.hexdigest()
+
+
+def design_model(
+    config: Config, dataset: GraphDataset, split: Split, run: str = ""
+) -> ModelSpec:
+    """The model of a configuration for a data set.
+
+    Args:
+        run: The id of the run.
+    """
+    options = config.model
+    labels = dataset.labels[split.train]
+    mean, std = _moments(dataset, labels) if dataset.task == "regression" else ((), ())
+    spec = ModelSpec(
+        run=run,
+        dataset=dataset.name,
+        task=dataset.task,
+        targets=dataset.targets,
+        metric=dataset.metric,
+        node_features=dataset.node_features,
+        edge_features=dataset.edge_features,
+        featurizer=dataset.featurizer,
+        structure=config.data.structure,
+        smiles=getattr(config.data, "smiles", None),
+        network={},
+        num_classes=dataset.num_classes,
+        classes=tuple(str(name) for name in (dataset.notes or {}).get("classes", ())),
+        num_tokens=dataset.num_tokens,
+        mean=mean,
+        std=std,
+        class_weights=_class_weights(config.training.class_weights, dataset, labels),
+        batch_size=config.training.batch_size,
+        graphs={part: len(getattr(split, part)) for part in PARTS},
+    )
+    if not spec.num_outputs:
+        raise DataError(f"{dataset.name} is {dataset.task} without a number of classes")
+    network = {
+        "in_channels": _channels(dataset.node_features),
+        "hidden_channels": options.hidden,
+        "out_channels": spec.num_outputs,
+        "num_layers": options.layers,
+        "conv": options.conv,
+        "conv_args": options.arguments,
+        "edge_dim": _channels(dataset.edge_features) or None,
+        "batch_norm": options.batch_norm,
+        "dropout": options.dropout,
+        "layer_dropout": options.layer_dropout or 0.0,
+        "jumping_knowledge": options.jumping_knowledge,
+        "readout": options.readout,
+        "head": options.head,
+    }
+    if options.conv == "pna":
+        training = dataset.loader(split.train, batch_size=1024)
+        network["conv_args"]["deg"] = degree_histogram(training).tolist()
+    return spec.model_copy(update={"network": network})
+
+
+def degree_histogram(graphs: Iterable[Data]) -> Tensor:
+    """How many nodes of these graphs or batches have 0, 1, 2, … incoming edges."""
+    histogram = torch.zeros(1, dtype=torch.long)
+    for graph in graphs:
+        degrees = torch.bincount(graph.edge_index[1], minlength=graph.num_nodes)
+        counts = torch.bincount(degrees, minlength=len(histogram))
+        counts[: len(histogram)] += histogram
+        histogram = counts
+    return histogram
+
+
+def _channels(features: Features) -> int | list[int]:
+    if features.kind == "categorical":
+        return list(features.cardinalities)
+    return features.dim
+
+
+def _moments(
+    dataset: GraphDataset, labels: np.ndarray
+) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Mean and standard deviation of each target, of the labels that are there."""
+    labels = np.asarray(labels, dtype=np.float64)
+    for target, column in zip(dataset.targets, labels.T, strict=True):
+        if np.isnan(column).all():
+            raise DataError(f"no training graph has a value of {target.name!r}")
+    std = np.nanstd(labels, axis=0)
+    # A constant target is only moved, not stretched.
+    return tuple(np.nanmean(labels, axis=0)), tuple(np.where(std > 0, std, 1.0))
+
+
+def _class_weights(
+    wanted: str | Sequence[float] | None, dataset: GraphDataset, labels: np.ndarray
+) -> tuple[float, ...] | None:
+    if wanted is None:
+        return None
+    if dataset.task not in ("binary", "multiclass"):
+        raise ConfigError(
+            f"training.class_weights is for classification; {dataset.name} is "
+            f"{dataset.task}"
+        )
+    multiclass = dataset.task == "multiclass"
+    classes = (dataset.num_classes if multiclass else len(dataset.targets)) or 0
+    if wanted == "balanced":
+        if multiclass:
+            counts = np.bincount(labels, minlength=classes)
+            return tuple(len(labels) / (classes * counts.clip(min=1)))
+        positive = (labels == 1).sum(axis=0)
+        return tuple((labels == 0).sum(axis=0) / positive.clip(min=1))
+    if len(wanted) != classes:
+        raise ConfigError(
+            f"training.class_weights has {len(wanted)} numbers for {classes} "
+            f"{'classes' if multiclass else 'targets'}"
+        )
+    return tuple(float(weight) for weight in wanted)

@@ -1,0 +1,402 @@
+"""A run is a folder: the one place that knows its files and what is in them."""
+
+import csv
+import json
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+from filelock import FileLock, Timeout
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from fullrank.data import Split
+from fullrank.data.splits import PARTS
+from fullrank.errors import FullrankError, RunError
+from fullrank.train.config import Config, load_config
+from fullrank.train.environment import Environment
+from fullrank.train.files import (
+    read_json,
+    remove_leftovers,
+    write_json,
+    write_text,
+)
+
+Checkpoint = Literal["last", "best"]
+Measures = dict[str, float | None]
+_IDENTITY = "run.json"
+_SUMMARY = "summary.json"
+R = TypeVar("R", bound="Record")
+
+
+class Record(BaseModel):
+    """Typed content of a JSON file."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    def write(self, file: Path) -> None:
+        """Write it, all of it or nothing."""
+        write_json(file, self.model_dump(mode="json"))
+
+    @classmethod
+    def read(cls: type[R], file: Path) -> R:
+        """Read and check it."""
+        try:
+            return cls.model_validate(read_json(file))
+        except FileNotFoundError:
+            raise RunError(
+                f"{file} is missing; the run folder is not complete"
+            ) from None
+        except ValidationError as error:
+            first = error.errors()[0]
+            key = ".".join(map(str, first["loc"]))
+            raise RunError(
+                f"{file} does not hold what a run folder of this version of fullrank "
+                f"does: {key}: {first['msg']}"
+            ) from None
+        except ValueError as error:
+            raise RunError(f"{file} is damaged: {error}") from None
+
+
+class Identity(Record):
+    """What a run is, decided when it begins and never computed again.
+
+    Attributes:
+        format: Of the run folder.
+        id: The name of the folder.
+        data: The fingerprint of the content of the data.
+        folds: The fingerprint of the files with the folds, if there are any.
+        dataset: The name of the data set.
+        graphs: How many it has.
+    """
+
+    format: Literal[2] = 2
+    id: str
+    data: str
+    folds: str | None
+    dataset: str
+    graphs: int
+
+
+class Result(Record):
+    """What came out of a finished run.
+
+    Attributes:
+        run: The id of the run.
+        metric: What chooses the best epoch.
+        best_epoch: The epoch, counted from 0, that the measures are from.
+        train, valid, test: The measures of each part; None is not a number.
+        graphs: How many each part has.
+        seconds: Of all epochs together.
+        seconds_per_epoch: Their median.
+        peak_memory: In bytes.
+    """
+
+    run: str
+    dataset: str
+    conv: str
+    seed: int
+    fold: int | None
+    metric: str
+    epochs: int
+    stopped_early: bool
+    best_epoch: int
+    train: Measures
+    valid: Measures
+    test: Measures
+    graphs: dict[str, int]
+    parameters: int
+    seconds: float
+    seconds_per_epoch: float
+    peak_memory: int
+
+
+class Spread(Record):
+    """A measure over several runs."""
+
+    mean: float | None
+    std: float | None
+    values: list[float | None]
+
+
+class Summary(Record):
+    """What the runs of an experiment say together.
+
+    Attributes:
+        experiment: The name of the experiment's folder; of a single run its id.
+        protocol: ``gin``, ``fair``, or ``split`` for one split.
+        epochs: By ``gin``, the epoch chosen for each seed.
+        runs: The ids of the runs.
+    """
+
+    experiment: str
+    dataset: str
+    conv: str
+    protocol: str
+    metric: str
+    epochs: list[int] | None
+    test: dict[str, Spread]
+    parameters: int
+    seconds: float
+    seconds_per_epoch: float
+    peak_memory: int
+    runs: list[str]
+
+
+@dataclass(frozen=True)
+class Curve:
+    """One row of numbers per epoch."""
+
+    rows: tuple[Mapping[str, float], ...]
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def column(self, name: str) -> list[float]:
+        """One quantity, epoch by epoch."""
+        try:
+            return [row[name] for row in self.rows]
+        except KeyError:
+            known = ", ".join(self.rows[0])
+            raise RunError(f"no curve {name!r} was recorded, only {known}") from None
+
+
+class CurveFile:
+    """A CSV file with one row per epoch, which a kill at any moment cannot spoil."""
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+
+    def read(self) -> Curve:
+        """The complete rows."""
+        if not self.file.exists():
+            return Curve(())
+        lines = self.file.read_text(encoding="utf-8").split("\n")[:-1]
+        try:
+            rows = [
+                {name: float(text) for name, text in row.items() if text}
+                for row in csv.DictReader(lines)
+            ]
+        except (ValueError, TypeError) as error:
+            raise RunError(f"{self.file} is not a table of numbers: {error}") from None
+        return Curve(tuple(rows))
+
+    def cut(self, epochs: int) -> None:
+        """Keep the rows of the first ``epochs``; later ones are done again."""
+        self._write(self.read().rows[:epochs])
+
+    def add(self, epoch: int, row: Mapping[str, float]) -> None:
+        """Append the row of an epoch; a quantity may appear later than others."""
+        self._write([*self.read().rows, {"epoch": epoch, **row}])
+
+    def _write(self, rows: Any) -> None:
+        columns = list(dict.fromkeys(name for row in rows for name in row))
+        lines = [columns] if columns else []
+        lines += [[_text(name, row.get(name)) for name in columns] for row in rows]
+        write_text(self.file, "".join(",".join(line) + "\n" for line in lines))
+
+
+def _text(name: str, value: float | None) -> str:
+    if value is None:
+        return ""
+    return str(int(value)) if name == "epoch" else repr(float(value))
+
+
+class RunFolder:
+    """The folder of one run.
+
+    Reading gives typed objects and recomputes nothing; what is damaged or from another
+    version is a `RunError`.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+
+    def __repr__(self) -> str:
+        return f"RunFolder({str(self.path)!r})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, RunFolder) and self.path == other.path
+
+    def __hash__(self) -> int:
+        return hash(self.path)
+
+    @classmethod
+    def open(cls, path: str | Path) -> "RunFolder":
+        """The run in ``path``, which must hold one."""
+        run = cls(path)
+        if not run.begun:
+            raise RunError(
+                f"{str(path)!r} is not a run folder; training prints where its runs are"
+            )
+        return run
+
+    @classmethod
+    def all_in(cls, folder: Path) -> list["RunFolder"]:
+        """Every run in a folder of runs, by name."""
+        return [cls(file.parent) for file in sorted(folder.glob(f"*/{_IDENTITY}"))]
+
+    @property
+    def id(self) -> str:
+        return self.path.name
+
+    @property
+    def begun(self) -> bool:
+        """Whether a run was begun here."""
+        return (self.path / _IDENTITY).exists()
+
+    @property
+    def identity(self) -> Identity:
+        found = Identity.read(self.path / _IDENTITY)
+        if found.id != self.id:
+            raise RunError(
+                f"the run {found.id} lies in a folder of another name, {self.path}; "
+                f"rename the folder back"
+            )
+        return found
+
+    @property
+    def config(self) -> Config:
+        """The configuration, with ``runs`` as where the folder lies now."""
+        try:
+            return load_config(
+                self.path / "config.yaml", [f"runs={json.dumps(str(self.path.parent))}"]
+            )
+        except RunError:
+            raise
+        except FullrankError as error:
+            raise RunError(
+                f"the configuration of {self.path} is not one of this version of "
+                f"fullrank: {error}"
+            ) from None
+
+    @property
+    def split(self) -> Split:
+        return Split.load(self.path / "split.json")
+
+    @property
+    def environment(self) -> Environment:
+        return Environment.model_validate(read_json(self.path / "environment.json"))
+
+    @property
+    def curve(self) -> Curve:
+        """The metrics of each epoch."""
+        return self.metrics_file.read()
+
+    @property
+    def seconds(self) -> list[float]:
+        """How long each epoch took."""
+        return self.times_file.read().column("seconds")
+
+    @property
+    def metrics_file(self) -> CurveFile:
+        return CurveFile(self.path / "metrics.csv")
+
+    @property
+    def times_file(self) -> CurveFile:
+        return CurveFile(self.path / "times.csv")
+
+    @property
+    def model_file(self) -> Path:
+        return self.path / "model.safetensors"
+
+    @property
+    def checkpoints(self) -> Path:
+        return self.path / "checkpoints"
+
+    def checkpoint(self, name: Checkpoint) -> Path:
+        return self.checkpoints / f"{name}.ckpt"
+
+    @property
+    def result(self) -> Result | None:
+        """What came out of the run, if it is finished."""
+        file = self.path / "result.json"
+        return Result.read(file) if file.exists() else None
+
+    def begin(
+        self, identity: Identity, config: Config, split: Split, here: Environment
+    ) -> None:
+        """Write down what the run is."""
+        remove_leftovers(self.path)
+        write_text(self.path / "config.yaml", config.text())
+        parts = {part: getattr(split, part).tolist() for part in PARTS}
+        write_json(self.path / "split.json", {**parts, "how": dict(split.how)})
+        write_json(self.path / "environment.json", here.model_dump(mode="json"))
+        identity.write(self.path / _IDENTITY)
+
+    def finish(self, result: Result) -> None:
+        """Write down what came out."""
+        result.write(self.path / "result.json")
+
+    def small_files(self) -> dict[str, str]:
+        """All of the folder but weights, to be sent to another machine."""
+        return {
+            file.name: file.read_text(encoding="utf-8")
+            for pattern in ("*.json", "*.yaml", "*.csv")
+            for file in self.path.glob(pattern)
+        }
+
+    def write_small_files(self, files: Mapping[str, str]) -> None:
+        """Write what `small_files` read elsewhere."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        for name in sorted(files, key=lambda name: name == "result.json"):
+            write_text(self.path / Path(name).name, files[name])
+
+    @contextmanager
+    def locked(self, wait: float = 0) -> Iterator[None]:
+        """Let one process at a time work here; a run that is refused before it begins
+        leaves no folder."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        lock = FileLock(self.path / ".lock")
+        try:
+            lock.acquire(timeout=wait)
+        except Timeout:
+            raise RunError(
+                f"another process is working on the run {self.path}"
+            ) from None
+        with lock:
+            try:
+                yield
+            finally:
+                if [file.name for file in self.path.iterdir()] == [".lock"]:
+                    shutil.rmtree(self.path)
+
+
+class ExperimentFolder:
+    """The folder of an experiment with several runs, which lie beside it."""
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+
+    @property
+    def exists(self) -> bool:
+        return (self.path / _SUMMARY).exists()
+
+    @property
+    def summary(self) -> Summary:
+        return Summary.read(self.path / _SUMMARY)
+
+    @property
+    def runs(self) -> list[RunFolder]:
+        """The folders of its runs."""
+        names = self.summary.runs
+        for name in names:
+            if Path(name).name != name:
+                raise RunError(
+                    f"{self.path / _SUMMARY} names the run {name!r}, which is not a "
+                    f"folder beside it"
+                )
+        return [RunFolder.open(self.path.parent / name) for name in names]
+
+    def write(self, config: Config, summary: Summary) -> None:
+        self.path.mkdir(parents=True, exist_ok=True)
+        write_text(self.path / "config.yaml", config.text())
+        summary.write(self.path / _SUMMARY)
+
+
+def open_runs(folder: str | Path) -> list[RunFolder]:
+    """The run in ``folder``, or the runs of the experiment there."""
+    experiment = ExperimentFolder(folder)
+    return experiment.runs if experiment.exists else [RunFolder.open(folder)]

@@ -1,0 +1,501 @@
+"""Many runs: one after another, in several processes, or on a Ray cluster.
+
+Runs are independent and resumable, so a sweep that was stopped is simply started again.
+In processes, each run is its own ``fullrank train``: a kill, a crash or a lack of
+memory touches that run alone, and it ends itself when this process is gone.
+"""
+
+import contextlib
+import logging
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any, Literal
+
+import torch
+
+from fullrank import interrupt
+from fullrank.data import GraphDataset
+from fullrank.data.cache import ROOT_VARIABLE
+from fullrank.data.files import MIRROR_VARIABLE
+from fullrank.errors import FullrankError, MissingPackage, RunError
+from fullrank.interrupt import GRACE_SECONDS, PARENT_VARIABLE, STATUS, Interrupted
+from fullrank.train.config import Config
+from fullrank.train.files import write_text
+from fullrank.train.run import is_finished, run_one
+from fullrank.train.run_folder import RunFolder
+
+State = Literal["waiting", "running", "done", "failed", "stopped"]
+_STOPPED = "stopped; the same command resumes from the last epochs"
+_POLL_SECONDS = 0.1
+#: A node that is lost may take a moment until it releases its runs.
+_SECONDS_TO_RELEASE = 120
+_SECONDS_TO_ANSWER = 5
+
+
+@dataclass
+class RunOutcome:
+    """What became of a run.
+
+    Attributes:
+        config: What was run.
+        state: ``done``, ``failed`` or ``stopped``.
+        folder: Where the run is, once that is known.
+        message: Why it failed.
+        where: The machine and process.
+        seconds: How long it took here.
+        files: Those of the run folder, when it may lie on another machine.
+    """
+
+    config: Config
+    state: State
+    folder: Path | None = None
+    message: str = ""
+    where: str = ""
+    seconds: float = 0.0
+    files: dict[str, str] = field(default_factory=dict, repr=False)
+
+    @property
+    def name(self) -> str:
+        """The id of the run, or what is known of it."""
+        return self.folder.name if self.folder else run_name(self.config)
+
+
+@dataclass
+class ActiveRun:
+    """A run that is at work."""
+
+    config: Config
+    where: str
+    since: float
+    folder: Path | None = None
+
+
+class SweepState:
+    """What runs where, for whoever watches a sweep."""
+
+    def __init__(self, configs: Sequence[Config]) -> None:
+        self.total = len(configs)
+        self.running: dict[str, ActiveRun] = {}
+        self.outcomes: list[RunOutcome] = []
+
+    def start(self, config: Config, where: str, folder: Path | None = None) -> None:
+        known = self.running.get(config.digest)
+        since = known.since if known and known.where == where else time.time()
+        self.running[config.digest] = ActiveRun(config, where, since, folder)
+
+    def end(self, outcome: RunOutcome) -> None:
+        self.running.pop(outcome.config.digest, None)
+        self.outcomes.append(outcome)
+
+    @property
+    def counts(self) -> dict[State, int]:
+        """How many runs are in each state."""
+        counts: dict[State, int] = defaultdict(int)
+        for outcome in self.outcomes:
+            counts[outcome.state] += 1
+        counts["running"] = len(self.running)
+        counts["waiting"] = self.total - len(self.outcomes) - len(self.running)
+        return {state: number for state, number in counts.items() if number}
+
+
+Watcher = Callable[[SweepState], None]
+
+
+def run_name(config: Config) -> str:
+    """What to call a run before its id is known."""
+    fold = "" if config.split.fold is None else f", fold {config.split.fold}"
+    return f"{config.data.label}-{config.model.conv}, seed {config.seeds[0]}{fold}"
+
+
+class FinishedRuns:
+    """The finished runs in a folder of runs, by their configurations.
+
+    A run is found only if it was trained on what the data are now. Where the data
+    cannot be had here, the configuration alone decides.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._runs: dict[str, list[RunFolder]] = defaultdict(list)
+        for run in RunFolder.all_in(folder):
+            with contextlib.suppress(FullrankError, OSError):
+                if run.result is not None:
+                    self._runs[run.config.digest].append(run)
+
+    def find(self, config: Config) -> RunFolder | None:
+        """The finished run of this configuration, for at least as many epochs."""
+        found = [
+            run
+            for run in self._runs[config.digest]
+            if is_finished(run, config, or_longer=True)
+        ]
+        if not found:
+            return None
+        dataset = _dataset(config)
+        if isinstance(dataset, GraphDataset):
+            found = [run for run in found if run.identity.data == dataset.fingerprint]
+        return found[0] if found else None
+
+
+def run_here(configs: Sequence[Config], watch: Watcher) -> list[RunOutcome]:
+    """Do runs one after another in this process.
+
+    Args:
+        configs: Of single runs.
+        watch: Told whenever something changed.
+    """
+    state = SweepState(configs)
+    for config in configs:
+        state.start(config, _place())
+        watch(state)
+        outcome = _attempt(config)
+        state.end(outcome)
+        watch(state)
+        if outcome.state == "stopped":
+            raise Interrupted(outcome.message)
+    return state.outcomes
+
+
+def run_in_processes(
+    configs: Sequence[Config], workers: int, watch: Watcher
+) -> list[RunOutcome]:
+    """Do runs in several processes, which share the cores.
+
+    A run whose process was killed is tried once more.
+
+    Args:
+        configs: Of single runs.
+        workers: How many processes at a time.
+        watch: Told whenever something changed, and now and then.
+    """
+    state = SweepState(configs)
+    waiting = list(reversed(configs))
+    tried: set[str] = set()
+    active: list[_TrainProcess] = []
+    threads = max(1, torch.get_num_threads() // workers)
+    with tempfile.TemporaryDirectory() as scratch, interrupt.stoppable():
+        try:
+            while waiting or active:
+                if interrupt.asked():
+                    break
+                while waiting and len(active) < workers:
+                    active.append(_TrainProcess(waiting.pop(), threads, Path(scratch)))
+                for process in active:
+                    state.start(process.config, process.where, process.folder)
+                for process in [p for p in active if p.ended]:
+                    active.remove(process)
+                    outcome = process.outcome()
+                    if process.killed and process.config.digest not in tried:
+                        tried.add(process.config.digest)
+                        waiting.append(process.config)
+                    else:
+                        state.end(outcome)
+                watch(state)
+                time.sleep(_POLL_SECONDS)
+        finally:
+            _stop(active)
+        for process in active:
+            state.end(process.outcome())
+    if interrupt.asked() or any(o.state == "stopped" for o in state.outcomes):
+        watch(state)
+        raise Interrupted(_STOPPED)
+    return state.outcomes
+
+
+class _TrainProcess:
+    """A ``fullrank train`` in a process of its own."""
+
+    def __init__(
+        self, config: Config, threads: int, scratch: Path, wait: float = 0
+    ) -> None:
+        self.config = config
+        file = scratch / f"{config.digest}.yaml"
+        write_text(file, config.text())
+        self._output = (scratch / f"{config.digest}.out").open("w+b")
+        self._errors = (scratch / f"{config.digest}.err").open("w+b")
+        self._began = time.perf_counter()
+        command = [sys.executable, "-m", "fullrank", "train", "--quiet"]
+        self._process = subprocess.Popen(
+            [*command, "--wait", str(wait), str(file)],
+            stdin=subprocess.PIPE,  # closed when this process ends, however it does
+            stdout=self._output,
+            stderr=self._errors,
+            env={**os.environ, **_environment(threads)},
+            start_new_session=True,  # Ctrl-C at the terminal reaches it through us
+        )
+        self.where = f"{socket.gethostname()}, process {self._process.pid}"
+
+    @property
+    def ended(self) -> bool:
+        return self._process.poll() is not None
+
+    @property
+    def killed(self) -> bool:
+        """Whether a signal ended it."""
+        return (self._process.poll() or 0) < 0
+
+    @property
+    def folder(self) -> Path | None:
+        """The run folder, which the program prints when it knows it."""
+        lines = _read(self._output).splitlines()
+        return Path(lines[0]) if lines else None
+
+    def interrupt(self) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            self._process.send_signal(signal.SIGINT)
+
+    def wait(self, seconds: float) -> None:
+        """Wait for its end, and end it if it takes too long."""
+        try:
+            self._process.wait(max(0.0, seconds))
+        except subprocess.TimeoutExpired:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait()
+
+    def outcome(self) -> RunOutcome:
+        status = self._process.wait()
+        state: State = "done" if status == 0 else "failed"
+        lines = _read(self._errors).strip().splitlines()
+        message = lines[-1].removeprefix("error: ") if lines and status else ""
+        if status == STATUS:
+            state, message = "stopped", message or _STOPPED
+        elif status < 0:
+            name = signal.Signals(-status).name
+            message = f"its process was ended by {name}; is memory short?"
+        outcome = RunOutcome(self.config, state, self.folder, message, self.where)
+        outcome.seconds = time.perf_counter() - self._began
+        for stream in (self._output, self._errors, self._process.stdin):
+            if stream is not None:
+                stream.close()
+        return outcome
+
+
+def _read(stream: IO[bytes]) -> str:
+    return Path(stream.name).read_text(encoding="utf-8", errors="replace")
+
+
+def _environment(threads: int) -> dict[str, str]:
+    path = os.pathsep.join(filter(None, sys.path))
+    return {
+        PARENT_VARIABLE: "1",
+        "OMP_NUM_THREADS": str(threads),
+        "PYTHONPATH": path,
+    }
+
+
+def _stop(processes: Sequence[_TrainProcess]) -> None:
+    """Ask processes to stop, and end those that do not in time."""
+    for process in processes:
+        process.interrupt()
+    until = time.monotonic() + GRACE_SECONDS
+    for process in processes:
+        process.wait(until - time.monotonic())
+
+
+def _attempt(config: Config) -> RunOutcome:
+    """Do a run here; whatever goes wrong in it is its own affair."""
+    started = time.perf_counter()
+    outcome = RunOutcome(config, "done", where=_place())
+    try:
+        dataset = _dataset(config)
+        if isinstance(dataset, Exception):
+            raise dataset
+        outcome.folder = run_one(config, dataset).path
+    except Interrupted as stop:
+        outcome.state, outcome.message = "stopped", str(stop)
+    except (KeyboardInterrupt, SystemExit):  # while data is loaded; of Lightning
+        outcome.state, outcome.message = "stopped", _STOPPED
+    except Exception as error:
+        outcome.state = "failed"
+        outcome.message = str(error) or type(error).__name__
+        if not isinstance(error, FullrankError):
+            logging.getLogger(__name__).exception("a run failed by a bug of fullrank")
+    outcome.seconds = time.perf_counter() - started
+    return outcome
+
+
+_last_dataset: tuple[str, GraphDataset | Exception] | None = None
+
+
+def _dataset(config: Config) -> GraphDataset | Exception:
+    """The data set of a run, or why it cannot be had.
+
+    Runs on the same data come next to each other: the last set is enough. What cannot
+    be had is not tried again for each of them.
+    """
+    global _last_dataset
+    key = config.data.model_dump_json()
+    if _last_dataset is None or _last_dataset[0] != key:
+        try:
+            _last_dataset = key, config.data.load()
+        except Exception as error:
+            _last_dataset = key, error
+    return _last_dataset[1]
+
+
+def _place() -> str:
+    return f"{socket.gethostname()}, process {os.getpid()}"
+
+
+# On a Ray cluster
+
+
+def run_on_ray(
+    configs: Sequence[Config],
+    address: str,
+    watch: Watcher,
+    cpus: float = 1,
+    gpus: float = 0,
+    retries: int = 3,
+) -> list[RunOutcome]:
+    """Do runs on a Ray cluster.
+
+    When a node is lost, its runs start again elsewhere: from their last epoch if the
+    folder of runs is on a shared disk, else from their beginning. The small files of
+    each run folder come back to this machine in either case.
+
+    Args:
+        configs: Of single runs.
+        address: Of the cluster, or ``auto`` for the one this machine belongs to.
+        watch: Told whenever something changed.
+        cpus: That a run takes.
+        gpus: That a run takes.
+        retries: How often a run may be lost with its node.
+    """
+    ray = _connect(address)
+    bell = _bell(ray)
+    do = ray.remote(_on_a_node).options(
+        num_cpus=cpus, num_gpus=gpus, max_retries=retries
+    )
+    state = SweepState(configs)
+    # A relative folder would be relative to the worker's own working directory.
+    placed = {c.digest: c.changed(runs=c.runs.absolute()) for c in configs}
+    threads = max(1, int(cpus))
+    pending = {do.remote(config, threads, bell): config for config in placed.values()}
+    while pending:
+        ready, _ = ray.wait(list(pending), timeout=1.0)
+        for digest, where in ray.get(bell.rung.remote()).items():
+            if digest in {config.digest for config in pending.values()}:
+                state.start(placed[digest], where)
+        for task in ready:
+            config = pending.pop(task)
+            outcome = _outcome_of(ray, task, config)
+            _bring_home(outcome)
+            state.end(outcome)
+        watch(state)
+    return state.outcomes
+
+
+def _connect(address: str) -> Any:
+    try:
+        import ray
+    except ModuleNotFoundError:
+        raise MissingPackage(
+            "a Ray cluster needs Ray: pip install 'fullrank[cluster]'"
+        ) from None
+    if address != "auto":
+        _check_that_it_answers(address)
+    if not ray.is_initialized():
+        try:
+            ray.init(
+                address=address,
+                runtime_env={"env_vars": _data_folders()},
+                log_to_driver=False,
+                logging_level=logging.ERROR,
+            )
+        except (ConnectionError, ValueError, RuntimeError) as error:
+            raise RunError(
+                f"there is no Ray cluster at {address!r}: start one with "
+                f"`ray start --head`, or run here instead ({error})"
+            ) from None
+    return ray
+
+
+def _data_folders() -> dict[str, str]:
+    """Where every node looks for data: as here."""
+    names = (ROOT_VARIABLE, MIRROR_VARIABLE)
+    return {name: os.environ[name] for name in names if name in os.environ}
+
+
+def _check_that_it_answers(address: str) -> None:
+    """Ray itself would try for minutes."""
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    try:
+        socket.create_connection((host, int(port)), _SECONDS_TO_ANSWER).close()
+    except ValueError:
+        raise RunError(
+            f"a Ray address is auto, HOST:PORT or ray://HOST:PORT, got {address!r}"
+        ) from None
+    except OSError as error:
+        raise RunError(
+            f"no Ray cluster answers at {address!r} ({error.strerror or error}); "
+            f"`ray status` on the cluster's head says its address"
+        ) from None
+
+
+class _Bell:
+    """Rung by a run when it starts, heard by the overview."""
+
+    def __init__(self) -> None:
+        self.started: dict[str, str] = {}
+
+    def ring(self, run: str, where: str) -> None:
+        self.started[run] = where
+
+    def rung(self) -> dict[str, str]:
+        return self.started
+
+
+def _bell(ray: Any) -> Any:
+    """On this node, which is there as long as the sweep is."""
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+    here = NodeAffinitySchedulingStrategy(
+        ray.get_runtime_context().get_node_id(), soft=False
+    )
+    return ray.remote(_Bell).options(num_cpus=0, scheduling_strategy=here).remote()
+
+
+def _on_a_node(config: Config, threads: int, bell: Any) -> RunOutcome:
+    """Do a run in a process of Ray and send its small files along."""
+    from ray import get_runtime_context
+
+    torch.set_num_threads(threads)
+    where = f"node {get_runtime_context().get_node_id()} on {_place()}"
+    bell.ring.remote(config.digest, where)
+    with tempfile.TemporaryDirectory() as scratch:
+        process = _TrainProcess(config, threads, Path(scratch), _SECONDS_TO_RELEASE)
+        outcome = process.outcome()
+    outcome.where = where
+    if outcome.folder is not None:
+        outcome.files = RunFolder(outcome.folder).small_files()
+    return outcome
+
+
+def _outcome_of(ray: Any, task: Any, config: Config) -> RunOutcome:
+    try:
+        return ray.get(task)
+    except ray.exceptions.RayTaskError as error:
+        message = f"{type(error.cause).__name__}: {error.cause}"
+    except ray.exceptions.RayError as error:
+        why = str(error).strip().splitlines()[0]
+        message = f"lost with its node too often: {why}"
+    return RunOutcome(config, "failed", message=message)
+
+
+def _bring_home(outcome: RunOutcome) -> None:
+    """Write the files of a run that was done where this machine cannot see it."""
+    if outcome.folder is None or "result.json" not in outcome.files:
+        return
+    run = RunFolder(outcome.folder)
+    if run.result is None:
+        run.write_small_files(outcome.files)
