@@ -106,8 +106,9 @@ def _watch(reader: socket.socket, writer: socket.socket) -> None:
 
 def _end_with_parent() -> None:
     """Stop when standard input is closed: the program that holds it is gone."""
-    with contextlib.suppress(OSError, ValueError):
-        sys.stdin.buffer.read()
+    with contextlib.suppress(OSError):
+        while os.read(0, 1024):  # not sys.stdin, whose lock would outlive the program
+            pass
     os.kill(os.getpid(), signal.SIGINT)
 
 

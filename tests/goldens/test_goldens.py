@@ -34,7 +34,9 @@ def measure(name, values, home):
     found = run_experiment(config)
     metrics = {key: spread.values for key, spread in found.test.items()}
     if name == "ensemble":
-        predicted = load(config.runs / found.experiment).predict(SMILES).drop(columns="reason")
+        predicted = (
+            load(config.runs / found.experiment).predict(SMILES).drop(columns="reason")
+        )
         metrics["predictions"] = predicted.to_numpy().tolist()
     return metrics
 

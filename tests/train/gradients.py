@@ -7,8 +7,8 @@ import lightning
 import torch
 
 from fullrank.train import load_config
-from fullrank.train.blueprint import draw_blueprint
-from fullrank.train.sources import load_dataset, make_split
+from fullrank.train.model import design_model
+from fullrank.train.splitting import make_split
 from fullrank.train.task import GraphTask
 
 
@@ -18,16 +18,16 @@ class SaveGradient(lightning.Callback):
 
     def on_before_optimizer_step(self, trainer, task, optimizer):
         if trainer.is_global_zero:
-            gradients = {n: p.grad for n, p in task.network.named_parameters()}
+            gradients = {n: p.grad for n, p in task.model.network.named_parameters()}
             torch.save(gradients, self.file)
 
 
 def main(config, output):
     config = load_config(config)
-    dataset = load_dataset(config.data)
+    dataset = config.data.load()
     split = make_split(config, dataset)
     torch.manual_seed(0)
-    task = GraphTask(draw_blueprint(config, dataset, split), config, dataset)
+    task = GraphTask(design_model(config, dataset, split), config, dataset)
     devices = config.compute.devices
     trainer = lightning.Trainer(
         accelerator="cpu",

@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 from fullrank.train import parse
+from fullrank.train.run import run_folder
 
 _TEXT = (
     "C CC CCC CCCC CCCCC CCCCCC C=C C=CC C#C C#CC CO CCO CCCO CC(C)O OCCO C=O CC=O "
@@ -62,6 +63,11 @@ def small_config(tmp_path, targets=("logp",), task="regression", **sections):
     return parse(values)
 
 
+def folder_of(config):
+    """The folder of a single run."""
+    return run_folder(config, config.data.load())
+
+
 def environment(**more):
     """That of a program which finds this package and leaves the other cores alone."""
     path = os.pathsep.join(sys.path)
@@ -70,7 +76,7 @@ def environment(**more):
 
 def start(*arguments, cwd=None, **options):
     """Start the program in a process of its own."""
-    command = [sys.executable, "-m", "fullrank.cli.main", *map(str, arguments)]
+    command = [sys.executable, "-m", "fullrank", *map(str, arguments)]
     return subprocess.Popen(
         command,
         cwd=cwd,

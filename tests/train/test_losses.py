@@ -4,15 +4,15 @@ import torch.nn.functional as F
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fullrank.train.config import ConfigError
+from fullrank.errors import ConfigError
 from fullrank.train.losses import Loss
-from train.plans import plan
+from train.specs import spec
 
 TASKS = {
-    "regression": plan("regression", 3),
-    "binary": plan("binary", 3, class_weights=(0.5, 1.0, 4.0)),
-    "multiclass": plan("multiclass", num_classes=4, class_weights=(1.0, 2.0, 0.5, 3.0)),
-    "tokens": plan("tokens", num_classes=6, num_tokens=5),
+    "regression": spec("regression", 3),
+    "binary": spec("binary", 3, class_weights=(0.5, 1.0, 4.0)),
+    "multiclass": spec("multiclass", num_classes=4, class_weights=(1.0, 2.0, 0.5, 3.0)),
+    "tokens": spec("tokens", num_classes=6, num_tokens=5),
 }
 
 

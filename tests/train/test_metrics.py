@@ -3,21 +3,21 @@ import pytest
 import torch
 from sklearn import metrics as sklearn
 
-from fullrank.train.metrics import Epoch, main_metric, measure, subtoken_scores
-from train.plans import plan
+from fullrank.train.metrics import EpochOutputs, measure, subtoken_scores
+from train.specs import spec
 
 
 class NoEvaluator:
     """A data set that leaves the measuring to us."""
 
 
-def measured(the_plan, predictions, labels):
+def measured(the_spec, predictions, labels):
     graphs = torch.arange(len(labels))
-    return measure(the_plan, predictions, labels, graphs, NoEvaluator())
+    return measure(the_spec, predictions, labels, graphs, NoEvaluator())
 
 
 def test_an_epoch_of_one_graph_keeps_its_shape():
-    epoch, one = Epoch(), torch.ones(1)
+    epoch, one = EpochOutputs(), torch.ones(1)
     epoch.update(torch.tensor(3.0), torch.tensor(2.0), one[:, None], one[:, None], one)
     found = epoch.compute()
     assert (found.loss, found.graphs.shape) == (1.5, (1,))
@@ -27,7 +27,7 @@ def test_an_epoch_of_one_graph_keeps_its_shape():
 def test_regression_against_the_formulas():
     rng = np.random.default_rng(0)
     y, p = rng.normal(5, 3, (50, 1)), rng.normal(5, 3, (50, 1))
-    found = measured(plan("regression"), torch.tensor(p), torch.tensor(y))
+    found = measured(spec("regression"), torch.tensor(p), torch.tensor(y))
     assert found["mae"] == pytest.approx(np.abs(y - p).mean())
     assert found["rmse"] == pytest.approx(np.sqrt(((y - p) ** 2).mean()))
     r2 = 1 - ((y - p) ** 2).sum() / ((y - y.mean()) ** 2).sum()
@@ -38,14 +38,14 @@ def test_several_targets_with_missing_values():
     rng = np.random.default_rng(1)
     y, p = rng.normal(size=(40, 2)) * [1, 100], rng.normal(size=(40, 2))
     y[::3, 0] = np.nan
-    the_plan = plan("regression", 2, std=(1.0, 100.0))
-    found = measured(the_plan, torch.tensor(p), torch.tensor(y))
+    the_spec = spec("regression", 2, std=(1.0, 100.0))
+    found = measured(the_spec, torch.tensor(p), torch.tensor(y))
     maes = np.nanmean(np.abs(y - p), axis=0)
     assert found["mae/t0"] == pytest.approx(maes[0])
     assert found["mae/t1"] == pytest.approx(maes[1])
     assert found["mae"] == pytest.approx(maes.mean())
     assert found["std_mae"] == pytest.approx((maes / [1, 100]).mean())
-    assert main_metric(the_plan) == "std_mae"
+    assert the_spec.main_metric == "std_mae"
 
 
 def test_multi_label_equals_ogbs_evaluator():
@@ -56,11 +56,11 @@ def test_multi_label_equals_ogbs_evaluator():
     y[rng.random(y.shape) < 0.3] = np.nan
     y[:, 5] = 0  # a target without positives does not count
     p = rng.random(y.shape)
-    found = measured(plan("binary", 128), torch.tensor(p), torch.tensor(y))
+    found = measured(spec("binary", 128), torch.tensor(p), torch.tensor(y))
     truth = Evaluator("ogbg-molpcba").eval({"y_true": y, "y_pred": p})
     assert found["ap"] == pytest.approx(truth["ap"])
     tox = Evaluator("ogbg-moltox21").eval({"y_true": y[:, :12], "y_pred": p[:, :12]})
-    found = measured(plan("binary", 12), *(torch.tensor(a[:, :12]) for a in (p, y)))
+    found = measured(spec("binary", 12), *(torch.tensor(a[:, :12]) for a in (p, y)))
     assert found["rocauc"] == pytest.approx(tox["rocauc"])
     known = ~np.isnan(y[:, :12])
     right = (p[:, :12] > 0.5) == (y[:, :12] == 1)
@@ -71,7 +71,7 @@ def test_multiclass_against_scikit_learn():
     rng = np.random.default_rng(3)
     y = rng.integers(0, 3, 90)
     p = rng.dirichlet([1, 1, 1], 90)
-    found = measured(plan("multiclass", num_classes=3), *map(torch.tensor, (p, y)))
+    found = measured(spec("multiclass", num_classes=3), *map(torch.tensor, (p, y)))
     assert found["accuracy"] == pytest.approx((p.argmax(1) == y).mean())
     assert found["rocauc"] == pytest.approx(
         sklearn.roc_auc_score(y, p, multi_class="ovr", average="macro")
@@ -84,7 +84,7 @@ def test_class_that_does_not_occur_is_left_out():
     rng = np.random.default_rng(4)
     y = rng.integers(0, 2, 50)  # class 2 never
     p = rng.dirichlet([1, 1, 1], 50)
-    found = measured(plan("multiclass", num_classes=3), *map(torch.tensor, (p, y)))
+    found = measured(spec("multiclass", num_classes=3), *map(torch.tensor, (p, y)))
     each = [sklearn.roc_auc_score(y == c, p[:, c]) for c in range(2)]
     assert found["rocauc"] == pytest.approx(np.mean(each))
 

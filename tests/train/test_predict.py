@@ -1,31 +1,34 @@
 import csv
+import shutil
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
 
-from fullrank.data import QM9, AddStructuralColors, DataError
-from fullrank.train import ConfigError, load_config, parse, run_experiment, run_one
-from fullrank.train.predict import Reader, load, predict_file
-from fullrank.train.saved import evaluate_run, load_task
-from fullrank.train.sources import load_dataset
-from shared_data import shared_data
-from train.samples import SMILES, small_config, write_molecules
+from fullrank.data import QM9, AddStructuralColors
+from fullrank.errors import ConfigError, DataError, ModelError, RunError
+from fullrank.train import evaluate_run, parse, run_experiment, run_one
+from fullrank.train.evaluate import load_model
+from fullrank.train.predict import load, predict_file
+from goldens.configs import write_graphs
+from train.samples import SMILES, folder_of, small_config, write_molecules
 
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
     """An ensemble of two small models of logp."""
     config = small_config(tmp_path_factory.mktemp("trained"), seeds=[0, 1])
-    run_experiment(config)
-    return config
+    experiment = run_experiment(config).experiment
+    runs = [folder_of(config.changed(seeds=[seed])) for seed in (0, 1)]
+    return SimpleNamespace(config=config, folder=config.runs / experiment, runs=runs)
 
 
-def own_predictions(folder, dataset, indices):
+def own_predictions(run, dataset, indices):
     """The stored network on the data set's own batches."""
-    _, task = load_task(folder)
+    model = load_model(run)
     with torch.no_grad():
-        return task.predict(task(dataset.graphs.batch(indices))).numpy()
+        return model.predictions(model(dataset.graphs.batch(indices))).numpy()
 
 
 def rows_of(file):
@@ -34,13 +37,31 @@ def rows_of(file):
 
 
 def test_smiles_get_what_the_data_set_gets(trained):
-    single = trained.changed(seeds=[0])
-    dataset = load_dataset(trained.data)
-    truth = own_predictions(single.folder, dataset, np.arange(len(SMILES)))
-    found = load(single.folder).predict(SMILES)
+    run = trained.runs[0]
+    dataset = trained.config.data.load()
+    truth = own_predictions(run, dataset, np.arange(len(SMILES)))
+    found = load(run.path).predict(SMILES)
     assert list(found.columns) == ["predicted_logp", "reason"]
     np.testing.assert_allclose(found["predicted_logp"], truth[:, 0], rtol=1e-5)
     assert found["reason"].isna().all()
+
+
+def test_a_model_file_needs_nothing_else(tmp_path):
+    """Neither its run folder nor the table it was trained on."""
+    config = small_config(tmp_path, training={"epochs": 1})
+    run = run_one(config)
+    truth = load(run.path).predict(SMILES)
+    file = shutil.copy(run.model_file, tmp_path / "mailed.safetensors")
+    shutil.rmtree(config.runs)
+    (tmp_path / "molecules.csv").unlink()
+    assert load(file).predict(SMILES).equals(truth)
+
+
+def test_a_run_that_is_not_finished_has_no_model(tmp_path):
+    run = run_one(small_config(tmp_path, training={"epochs": 1}))
+    (run.path / "result.json").unlink()
+    with pytest.raises(RunError, match="not finished"):
+        load(run.path)
 
 
 @pytest.mark.parametrize("hops", [1, "all"])
@@ -52,16 +73,16 @@ def test_structure_is_read_in_training_evaluation_and_prediction(tmp_path, hops)
         model={"conv": "expc-structural", "s": 2, "re_sum": True},
         training={"epochs": 1},
     )
-    result = run_one(config)
-    assert load_config(config.folder / "config.yaml").data == config.data
-    evaluated = evaluate_run(config.folder)
-    assert evaluated["mae"] == pytest.approx(result["test"]["mae"])
-    dataset = load_dataset(config.data)
-    truth = own_predictions(config.folder, dataset, np.arange(len(SMILES)))
-    found = load(config.folder).predict(SMILES)["predicted_logp"]
+    run = run_one(config)
+    assert run.config.data == config.data
+    evaluated = evaluate_run(run)
+    assert evaluated["mae"] == pytest.approx(run.result.test["mae"])
+    dataset = config.data.load()
+    truth = own_predictions(run, dataset, np.arange(len(SMILES)))
+    found = load(run.path).predict(SMILES)["predicted_logp"]
     np.testing.assert_allclose(found, truth[:, 0], rtol=1e-5)
 
-    bare = load_dataset(config.data.model_copy(update={"structure": None}))
+    bare = config.data.model_copy(update={"structure": None}).load()
     transform = AddStructuralColors(
         None if hops == "all" else hops,
         **{name: field for name, field in structure.items() if name != "hops"},
@@ -72,7 +93,7 @@ def test_structure_is_read_in_training_evaluation_and_prediction(tmp_path, hops)
 
 
 def test_ensemble_gives_mean_and_standard_deviation(trained):
-    folders = [trained.changed(seeds=[seed]).folder for seed in (0, 1)]
+    folders = [run.path for run in trained.runs]
     each = [load(folder).predict(["CCO", "c1ccccc1"]) for folder in folders]
     values = np.stack([frame["predicted_logp"] for frame in each])
     for together in (load(folders), load(trained.folder)):
@@ -85,7 +106,7 @@ def test_table_keeps_rows_and_columns(trained, tmp_path):
     table = tmp_path / "in.csv"
     lines = ["id,smiles,note", '1,CCO,"a, b"', "2,C1CC,", "3,,é", "4", "5,CC,x"]
     table.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    outcome = predict_file(load(trained.folder), table, tmp_path / "out.csv")
+    count = predict_file(load(trained.folder), table, tmp_path / "out.csv")
     rows = rows_of(tmp_path / "out.csv")
     assert [row["id"] for row in rows] == ["1", "2", "3", "4", "5"]
     assert [row["note"] for row in rows] == ["a, b", "", "é", "", "x"]
@@ -93,8 +114,8 @@ def test_table_keeps_rows_and_columns(trained, tmp_path):
     assert "C1CC" in rows[1]["reason"]
     assert "empty" in rows[2]["reason"]
     assert rows[3]["reason"] == "1 cells instead of 3"
-    assert (outcome.predicted, outcome.failed) == (2, 3)
-    assert outcome.first_reason == rows[1]["reason"]
+    assert (count.predicted, count.failed) == (2, 3)
+    assert count.first_reason == rows[1]["reason"]
 
 
 def test_long_table_is_the_same_row_by_row(trained, tmp_path):
@@ -118,7 +139,7 @@ def test_failure_writes_no_file(trained, tmp_path):
     table.write_text("smiles,reason\nC,\n")
     with pytest.raises(DataError, match="'reason' already"):
         predict_file(load(trained.folder), table, output)
-    with pytest.raises(FileNotFoundError, match="nowhere"):
+    with pytest.raises(DataError, match="nowhere"):
         predict_file(load(trained.folder), tmp_path / "nowhere", output)
     with pytest.raises(ConfigError, match="is the input"):
         predict_file(load(trained.folder), table, table)
@@ -138,8 +159,7 @@ def test_failure_writes_no_file(trained, tmp_path):
 )
 def test_classification_gives_probabilities(tmp_path, task, target, columns):
     config = small_config(tmp_path, [target], task, training={"epochs": 1})
-    run_one(config)
-    found = load(config.folder).predict(["CCO", "c1ccccc1"])
+    found = load(run_one(config).path).predict(["CCO", "c1ccccc1"])
     assert list(found.columns) == [*columns, "reason"]
     values = found[columns].to_numpy()
     assert ((values > 0) & (values < 1)).all()
@@ -149,46 +169,27 @@ def test_classification_gives_probabilities(tmp_path, task, target, columns):
 
 def test_models_of_different_targets_are_no_ensemble(trained, tmp_path):
     other = small_config(tmp_path, ["weight"], training={"epochs": 1})
-    run_one(other)
-    with pytest.raises(ConfigError, match="cannot be one ensemble"):
-        load([trained.changed(seeds=[0]).folder, other.folder])
+    run = run_one(other)
+    with pytest.raises(ConfigError, match="ensemble"):
+        load([trained.runs[0].path, run.path])
 
 
-def test_folder_that_is_no_run(tmp_path):
-    with pytest.raises(ConfigError, match="no run folder"):
+def test_folder_that_is_not_a_run(tmp_path):
+    with pytest.raises(RunError, match="not a run folder"):
         load(tmp_path)
 
 
-def test_evaluation_repeats_the_result(trained):
-    single = trained.changed(seeds=[0])
-    result = run_one(single)
-    for part in ("valid", "test"):
-        found = evaluate_run(single.folder, part)
-        assert found == pytest.approx(result[part], rel=1e-6)
-    with pytest.raises(ConfigError, match="'all'"):
-        evaluate_run(single.folder, "all")
-
-
 def test_folder_of_graphs(tmp_path):
-    config = small_config(tmp_path).changed(
-        data={
-            "name": "MUTAG",
-            "mirror": str(shared_data() / "tu"),
-            "targets": None,
-            "task": None,
-        },
-        split={"kind": "random"},
-        training={"epochs": 1},
+    graphs = write_graphs(tmp_path / "chords", 40)
+    base = {"name": str(graphs), "targets": None, "task": None, "root": None}
+    config = small_config(
+        tmp_path, data=base, split={"kind": "random"}, training={"epochs": 1}
     )
-    run_one(config)
-    from zipfile import ZipFile
-
-    with ZipFile(shared_data() / "tu" / "MUTAG.zip") as archive:
-        archive.extractall(tmp_path)
-    (tmp_path / "MUTAG" / "MUTAG_graph_labels.txt").unlink()  # new graphs have none
-    predictor = load(config.folder)
-    predict_file(predictor, tmp_path / "MUTAG", tmp_path / "out.csv")
-    truth = own_predictions(config.folder, load_dataset(config.data), np.arange(188))
+    run = run_one(config)
+    truth = own_predictions(run, config.data.load(), np.arange(40))
+    (graphs / "chords_graph_labels.txt").unlink()  # new graphs have none
+    predictor = load(run.path)
+    predict_file(predictor, graphs, tmp_path / "out.csv")
     rows = rows_of(tmp_path / "out.csv")
     found = [[float(r["probability_0"]), float(r["probability_1"])] for r in rows]
     np.testing.assert_allclose(found, truth, rtol=1e-5)
@@ -196,16 +197,21 @@ def test_folder_of_graphs(tmp_path):
         predictor.predict(["CCO"])
 
 
-def test_weights_that_execute_code_do_not(trained, tmp_path):
+def test_a_model_of_molecules_does_not_read_folders(trained, tmp_path):
+    graphs = write_graphs(tmp_path / "chords", 4)
+    with pytest.raises(ConfigError, match="table of SMILES"):
+        predict_file(load(trained.folder), graphs, tmp_path / "out.csv")
+    assert not (tmp_path / "out.csv").exists()
+
+
+def test_a_model_file_that_executes_code_does_not(trained, tmp_path):
     """The whole way: a run folder from a stranger."""
-    import shutil
+    from train.test_callbacks import crafted
 
-    from train.test_checkpoints import crafted
-
-    folder = tmp_path / "run"
-    shutil.copytree(trained.changed(seeds=[0]).folder, folder)
-    crafted("torch", folder / "checkpoints" / "best.ckpt", tmp_path / "executed")
-    with pytest.raises(ValueError, match="not one of our checkpoints"):
+    folder = tmp_path / trained.runs[0].id
+    shutil.copytree(trained.runs[0].path, folder)
+    crafted("torch", folder / "model.safetensors", tmp_path / "executed")
+    with pytest.raises(ModelError, match=r"model\.safetensors"):
         load(folder)
     assert not (tmp_path / "executed").exists()
 
@@ -231,8 +237,7 @@ class TestQM9:
                 "runs": str(root / "runs"),
             }
         )
-        run_one(config)
-        return config
+        return SimpleNamespace(data=config.data, run=run_one(config))
 
     def test_given_geometries_are_read_as_they_are(self, config, tmp_path):
         """An SDF file with QM9's own coordinates gets the data set's predictions."""
@@ -243,15 +248,15 @@ class TestQM9:
         with Chem.SDWriter(str(file)) as writer:
             for index in range(40):
                 writer.write(molecule_of(dataset, index))
-        predict_file(load(config.folder), file, tmp_path / "out.csv")
-        truth = own_predictions(config.folder, dataset, np.arange(40))
+        predict_file(load(config.run.path), file, tmp_path / "out.csv")
+        truth = own_predictions(config.run, dataset, np.arange(40))
         rows = rows_of(tmp_path / "out.csv")
         found = [[float(r["predicted_gap"]), float(r["predicted_mu"])] for r in rows]
         np.testing.assert_allclose(found, truth, rtol=2e-3)  # SDF has 4 decimals
 
     def test_smiles_get_conformers_only_where_distances_are_read(self, config):
-        assert Reader(config).makes_conformers == config.data.distance
-        predictor = load(config.folder)
+        predictor = load(config.run.path)
+        assert predictor.molecules.makes_conformers == config.data.distance
         smiles = ["CCO", "c1ccccc1", "CC(N)=O"]
         first, again = (predictor.predict(smiles) for _ in range(2))
         assert first.equals(again)
@@ -263,9 +268,9 @@ class TestQM9:
         if not config.data.distance:
             pytest.skip("reads no distances")
         dataset = QM9(root=config.data.root, limit=120)
-        reader = Reader(config)
+        featurizer = load(config.run.path).molecules
         for index in range(20):
-            graph = reader.from_smiles(dataset.texts("smiles")[index])
+            graph = featurizer.from_smiles(dataset.texts("smiles")[index])
             mine = np.sort(graph.arrays["edge.distance"])
             truth = np.sort(dataset[index].edge_attr[:, -1].numpy())
             assert len(mine) == len(truth)

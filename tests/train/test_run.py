@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 import torch
 
-from fullrank.data import Split
-from fullrank.train import ConfigError, RunError, run_one
-from fullrank.train.checkpoints import SafeFiles, load_checkpoint
-from fullrank.train.files import read_json
-from fullrank.train.journal import read_curve, read_rows
-from fullrank.train.sources import load_dataset
-from train.samples import small_config, start
+from fullrank.errors import ConfigError, FullrankError, RunError
+from fullrank.train import RunFolder, run_one
+from fullrank.train.callbacks import AtomicCheckpointIO, load_checkpoint
+from fullrank.train.files import write_json
+from fullrank.train.run import run_folder
+from goldens.configs import write_graphs
+from train.samples import folder_of, small_config, start, write_molecules
 
 DROPOUT = {"layers": 2, "hidden": 8, "dropout": 0.3, "batch_norm": True}
 
@@ -29,186 +29,259 @@ def one_thread():
     torch.set_num_threads(before)
 
 
-def weights(folder, name="last"):
-    checkpoint = torch.load(folder / "checkpoints" / f"{name}.ckpt", weights_only=True)
-    return checkpoint["state_dict"]
+def weights(run, name="last"):
+    return torch.load(run.checkpoint(name), weights_only=True)["state_dict"]
 
 
 def assert_same_run(one, other):
-    """Bit-identical metrics, weights of both checkpoints, and results."""
-    assert (one / "metrics.csv").read_bytes() == (other / "metrics.csv").read_bytes()
+    """Bit-identical metrics, weights of both checkpoints, models and results."""
+    assert one.metrics_file.file.read_bytes() == other.metrics_file.file.read_bytes()
     for name in ("last", "best"):
         first, second = weights(one, name), weights(other, name)
         assert first.keys() == second.keys()
         assert all(torch.equal(first[key], second[key]) for key in first)
-    results = [read_json(folder / "result.json") for folder in (one, other)]
+    assert one.model_file.read_bytes() == other.model_file.read_bytes()
     for key in ("train", "valid", "test", "best_epoch", "epochs", "stopped_early"):
-        assert results[0][key] == results[1][key]
+        assert getattr(one.result, key) == getattr(other.result, key)
 
 
 def test_run_folder_tells_all(tmp_path):
     config = small_config(tmp_path, schedule={"name": "step", "every": 1})
-    result = run_one(config)
-    folder = config.folder
-    assert sorted(f.name for f in folder.iterdir() if f.name[0] != ".") == [
+    run = run_one(config)
+    assert sorted(f.name for f in run.path.iterdir() if f.name[0] != ".") == [
         "checkpoints",
         "config.yaml",
         "environment.json",
         "metrics.csv",
-        "model.json",
+        "model.safetensors",
         "result.json",
+        "run.json",
         "split.json",
-        "tensorboard",
         "times.csv",
     ]
-    assert list((folder / "tensorboard").glob("events.*"))
-    assert read_curve(folder / "metrics.csv", "lr") == pytest.approx(
-        [1e-3, 8e-4, 6.4e-4]
-    )
-    split = Split.load(folder / "split.json")
-    assert result["graphs"]["train"] == len(split.train) == 56
-    assert read_json(folder / "environment.json")["torch"] == torch.__version__
-    assert result["parameters"] == sum(
-        values.numel() for values in weights(folder).values()
-    )
+    assert run.curve.column("lr") == pytest.approx([1e-3, 8e-4, 6.4e-4])
+    assert run.result.graphs["train"] == len(run.split.train) == 56
+    assert run.environment.torch == torch.__version__
+    assert run.result.parameters == sum(v.numel() for v in weights(run).values())
 
 
 def test_a_run_remembers_the_commits_it_was_done_with(tmp_path):
     config = small_config(tmp_path, schedule={"name": "constant"})
-    file = config.folder / "environment.json"
 
     def train_with(commit, epochs):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr("fullrank.train.environment._COMMIT", commit)
-            run_one(config.changed(training={"epochs": epochs}))
-        found = read_json(file)
-        return found["commit"], found.get("earlier_commits")
+            found = run_one(config.changed(training={"epochs": epochs})).environment
+        return found.commit, found.earlier_commits
 
-    assert train_with("first", 1) == ("first", None)
-    assert train_with("second", 2) == ("second", ["first"])
-    assert train_with("second", 3) == ("second", ["first"])
-    assert train_with("third", 4) == ("third", ["first", "second"])
+    assert train_with("first", 1) == ("first", ())
+    assert train_with("second", 2) == ("second", ("first",))
+    assert train_with("second", 3) == ("second", ("first",))
+    assert train_with("third", 4) == ("third", ("first", "second"))
 
 
 def test_a_run_that_is_refused_leaves_no_folder(tmp_path):
     config = small_config(tmp_path, targets=["nothing"])
-    with pytest.raises(ValueError, match="'nothing'"):
+    with pytest.raises(FullrankError, match="'nothing'"):
         run_one(config)
-    assert not config.folder.exists()
+    impossible = small_config(tmp_path, training={"loss": "cross_entropy"})
+    with pytest.raises(ConfigError, match="cross_entropy"):
+        run_one(impossible)
+    assert not list(config.runs.glob("*"))
 
 
 def test_best_epoch_is_that_of_the_validation_metric(tmp_path):
     config = small_config(tmp_path, training={"epochs": 6}, optimizer={"lr": 0.05})
-    result = run_one(config)
-    curve = read_curve(config.folder / "metrics.csv", "valid_mae")
-    assert result["best_epoch"] == int(np.argmin(curve))
-    assert result["valid"]["mae"] == min(curve)
+    run = run_one(config)
+    curve = run.curve.column("valid_mae")
+    assert run.result.best_epoch == int(np.argmin(curve))
+    assert run.result.valid["mae"] == min(curve)
 
 
 def test_error_is_in_original_units(tmp_path):
     """The stored network, run by hand, misses the raw labels by the reported error."""
     config = small_config(tmp_path, targets=["weight"])
-    result = run_one(config)
-    dataset = load_dataset(config.data)
-    split = Split.load(config.folder / "split.json")
-    plan = read_json(config.folder / "model.json")
+    run = run_one(config)
+    dataset = config.data.load()
     from fullrank.nn import GraphNet
+    from fullrank.train import Model
 
-    network = GraphNet(**plan["network"]).eval()
-    state = weights(config.folder, "best")
-    network.load_state_dict({k.removeprefix("network."): v for k, v in state.items()})
+    network = GraphNet(**Model.load(run.model_file).spec.network).eval()
+    state = weights(run, "best")
+    start = "model.network."
+    network.load_state_dict({k.removeprefix(start): v for k, v in state.items()})
     with torch.no_grad():
-        output = network(dataset.graphs.batch(split.test)).numpy()
-    train = dataset.labels[split.train]
-    error = output * train.std() + train.mean() - dataset.labels[split.test]
-    assert result["test"]["mae"] == pytest.approx(np.abs(error).mean(), rel=1e-5)
+        output = network(dataset.graphs.batch(run.split.test)).numpy()
+    train = dataset.labels[run.split.train]
+    error = output * train.std() + train.mean() - dataset.labels[run.split.test]
+    assert run.result.test["mae"] == pytest.approx(np.abs(error).mean(), rel=1e-5)
 
 
 def test_finished_run_is_not_run_again(tmp_path):
     config = small_config(tmp_path)
-    first = run_one(config)
-    before = {f: f.stat().st_mtime_ns for f in config.folder.rglob("*") if f.is_file()}
-    assert run_one(config) == first
+    run = run_one(config)
+    before = {f: f.stat().st_mtime_ns for f in run.path.rglob("*") if f.is_file()}
+    assert run_one(config) == run
     assert {f: f.stat().st_mtime_ns for f in before} == before
+
+
+class TestIdentity:
+    """Which runs are the same: decided by the content of the data, wherever it is."""
+
+    def test_a_table_elsewhere_is_the_same_and_a_changed_one_is_not(self, tmp_path):
+        first = small_config(tmp_path)
+        (tmp_path / "elsewhere").mkdir()
+        copy = write_molecules(tmp_path / "elsewhere" / "molecules.csv")
+        second = first.changed(data={"name": str(copy)})
+        assert folder_of(first) == folder_of(second)
+        text = copy.read_text()
+        header, *rows = text.splitlines()
+        copy.write_text("\n".join([header, *reversed(rows)]) + "\n")
+        assert folder_of(first) != folder_of(second)
+        copy.write_text(text.replace("CCO,", "CCN,"))
+        assert folder_of(first) != folder_of(second)
+
+    def test_two_folders_of_the_same_name_are_two_runs(self, tmp_path):
+        (tmp_path / "one").mkdir()
+        (tmp_path / "two").mkdir()
+        graphs = write_graphs(tmp_path / "one" / "chords", 40)
+        others = write_graphs(tmp_path / "two" / "chords", 50)
+        base = {"targets": None, "task": None, "root": None}
+        split = {"kind": "fair", "folds": 3, "fold": 0}
+        one = small_config(tmp_path, data={"name": str(graphs), **base}, split=split)
+        two = one.changed(data={"name": str(others)})
+        runs = run_one(one), run_one(two)
+        assert runs[0].id != runs[1].id
+        assert runs[0].result.graphs != runs[1].result.graphs
+        labels = graphs / "chords_graph_labels.txt"
+        labels.write_text(labels.read_text()[::-1].strip() + "\n")  # edited in place
+        assert folder_of(one) != runs[0]
+
+    def test_what_does_not_determine_the_result(self, tmp_path):
+        config = small_config(tmp_path)
+        dataset = config.data.load()
+        same = [
+            config.changed(compute={"devices": 2}),
+            config.changed(data={"root": tmp_path / "other root"}),
+            config.changed(training={"epochs": 7}),
+        ]
+        assert {run_folder(c, dataset).id for c in same} == {folder_of(config).id}
+        others = [
+            config.changed(model={"hidden": 9}),
+            config.changed(seeds=[1]),
+            config.changed(schedule={"name": "cosine"}),
+        ]
+        ids = {run_folder(c, dataset).id for c in (config, *others)}
+        assert len(ids) == 4
+
+    def test_the_id_is_stored_and_not_computed_on_reading(self, tmp_path):
+        config = small_config(tmp_path, training={"epochs": 1})
+        run = run_one(config)
+        (tmp_path / "molecules.csv").unlink()
+        again = RunFolder.open(run.path)
+        assert again.identity.id == run.id
+        assert again.result == run.result
 
 
 def test_training_longer_continues_the_same_run(tmp_path):
     short = small_config(tmp_path, model=DROPOUT, training={"epochs": 2})
     long = short.changed(training={"epochs": 4})
-    run_one(short)
-    run_one(long)
-    direct = long.changed(runs=tmp_path / "direct")
-    run_one(direct)
-    assert short.folder == long.folder
-    assert_same_run(long.folder, direct.folder)
+    run = run_one(short)
+    assert run_one(long) == run
+    direct = run_one(long.changed(runs=tmp_path / "direct"))
+    assert_same_run(run, direct)
     with pytest.raises(RunError, match="has 4 epochs already"):
         run_one(short)
 
 
+def test_a_moved_folder_keeps_its_best_epoch(tmp_path):
+    """The best epoch of the first part may stay the best."""
+    config = small_config(tmp_path, optimizer={"lr": 0.05}, training={"epochs": 5})
+    whole = run_one(config.changed(training={"epochs": 8}))
+    moved = config.changed(runs=tmp_path / "before")
+    run_one(moved)
+    (tmp_path / "before").rename(tmp_path / "after")
+    again = run_one(config.changed(training={"epochs": 8}, runs=tmp_path / "after"))
+    assert_same_run(again, whole)
+
+
 def test_same_seed_same_run_other_seed_other_run(tmp_path):
     config = small_config(tmp_path, model=DROPOUT)
-    again = config.changed(runs=tmp_path / "again")
-    run_one(config)
-    run_one(again)
-    assert_same_run(config.folder, again.folder)
-    other = config.changed(seeds=[1])
-    run_one(other)
-    assert read_rows(other.folder / "metrics.csv") != read_rows(
-        config.folder / "metrics.csv"
-    )
+    one = run_one(config)
+    assert_same_run(one, run_one(config.changed(runs=tmp_path / "again")))
+    other = run_one(config.changed(seeds=[1]))
+    assert other.curve != one.curve
 
 
 def test_patience_stops_early_and_stays_stopped(tmp_path):
     config = small_config(
         tmp_path, training={"epochs": 60, "patience": 2}, optimizer={"lr": 0.3}
     )
-    result = run_one(config)
-    assert result["stopped_early"]
-    assert result["epochs"] == result["best_epoch"] + 3 < 60
-    (config.folder / "result.json").unlink()  # killed just before the end
-    again = run_one(config)
-    assert (again["epochs"], again["test"]) == (result["epochs"], result["test"])
+    run = run_one(config)
+    result = run.result
+    assert result.stopped_early
+    assert result.epochs == result.best_epoch + 3 < 60
+    (run.path / "result.json").unlink()  # killed just before the end
+    again = run_one(config).result
+    assert (again.epochs, again.test) == (result.epochs, result.test)
+
+
+def test_stock_callbacks_and_the_rank_monitor_work(tmp_path):
+    from lightning.pytorch.callbacks import LambdaCallback
+
+    from fullrank.lab import RankMonitor
+
+    seen = []
+    watch = LambdaCallback(
+        on_validation_end=lambda trainer, _: seen.append(
+            float(trainer.callback_metrics["valid_mae"])
+        )
+    )
+    config = small_config(tmp_path)
+    run = run_one(config, callbacks=[watch, RankMonitor()])
+    assert seen == run.curve.column("valid_mae")
+    kept = [name for name in run.curve.rows[0] if name.startswith("kept/")]
+    assert len(kept) == 2
+    plain = run_one(config.changed(runs=tmp_path / "plain"))
+    assert run.result.test == plain.result.test
 
 
 def test_diverging_run_says_where_and_keeps_the_last_good_epoch(tmp_path):
     config = small_config(tmp_path, optimizer={"lr": 1e-3})
-    run_one(config)
+    run = run_one(config)
     # The same run with weights that overflow in the next epoch.
-    file = config.folder / "checkpoints" / "last.ckpt"
-    checkpoint = load_checkpoint(file, config.id)
+    file = run.checkpoint("last")
+    checkpoint = load_checkpoint(file, run.id)
     for values in checkpoint["state_dict"].values():
         values *= 1e30
-    SafeFiles().save_checkpoint(checkpoint, file)
+    AtomicCheckpointIO().save_checkpoint(checkpoint, file)
     before = file.read_bytes()
     with pytest.raises(RunError) as error:
         run_one(config.changed(training={"epochs": 5}))
     for words in ("became", "at step 12", "learning rate 0.001", "try a smaller"):
         assert words in str(error.value)
-    assert "3 of 5 epochs are safe" in str(error.value)
+    assert "3 of 5 epochs are saved" in str(error.value)
     assert file.read_bytes() == before
 
 
 def test_checkpoint_of_another_configuration_is_refused(tmp_path):
     one, other = small_config(tmp_path), small_config(tmp_path, seeds=[1])
-    run_one(one)
-    (other.folder / "checkpoints").mkdir(parents=True)
-    os.link(
-        one.folder / "checkpoints" / "last.ckpt",
-        other.folder / "checkpoints" / "last.ckpt",
-    )
-    with pytest.raises(ValueError, match=f"belongs to the run {one.id}"):
+    run = run_one(one)
+    folder = folder_of(other)
+    folder.checkpoints.mkdir(parents=True)
+    os.link(run.checkpoint("last"), folder.checkpoint("last"))
+    with pytest.raises(RunError, match=f"belongs to the run {run.id}"):
         run_one(other)
 
 
-def test_changed_data_are_noticed(tmp_path):
+def test_a_split_that_was_changed_by_hand_is_noticed(tmp_path):
     config = small_config(tmp_path)
-    run_one(config)
-    longer = config.changed(training={"epochs": 5})
-    dataset = load_dataset(config.data)
-    split = Split.load(config.folder / "split.json")
-    Split(split.train[1:], split.valid, split.test).save(config.folder / "split.json")
-    with pytest.raises(RunError, match="the data changed"):
-        run_one(longer, dataset)
+    run = run_one(config)
+    split = {part: getattr(run.split, part).tolist() for part in ("train", "test")}
+    split["train"], split["valid"] = split["train"][1:], run.split.valid.tolist()
+    write_json(run.path / "split.json", split)
+    with pytest.raises(RunError, match="split differently"):
+        run_one(config.changed(training={"epochs": 5}))
 
 
 @pytest.mark.parametrize(
@@ -226,9 +299,9 @@ def test_every_task_learns(tmp_path, task, targets, metrics):
     config = small_config(
         tmp_path, targets, task, training=training, optimizer={"lr": 0.01}
     )
-    result = run_one(config)
-    assert metrics <= result["test"].keys()
-    losses = read_curve(config.folder / "metrics.csv", "train_loss")
+    run = run_one(config)
+    assert metrics <= run.result.test.keys()
+    losses = run.curve.column("train_loss")
     assert losses[-1] < 0.8 * losses[0]
 
 
@@ -240,8 +313,8 @@ def test_schedules_end_where_they_should(tmp_path, schedule, optimizer):
         optimizer={"name": optimizer, "lr": 0.01, "clip": 1.0, "weight_decay": 1e-4},
         schedule={"name": schedule, "every": 1, "factor": 0.5},
     )
-    run_one(config)
-    checkpoint = load_checkpoint(config.folder / "checkpoints" / "last.ckpt", config.id)
+    run = run_one(config)
+    checkpoint = load_checkpoint(run.checkpoint("last"), run.id)
     lr = checkpoint["optimizer_states"][0]["param_groups"][0]["lr"]
     ends = {"constant": 0.01, "step": 0.01 / 8, "cosine": 0.0}
     if schedule in ends:
@@ -254,15 +327,9 @@ def test_schedules_end_where_they_should(tmp_path, schedule, optimizer):
 def test_precisions(tmp_path, precision):
     training = {"precision": precision, "epochs": 1}
     config = small_config(tmp_path, training=training, optimizer={"clip": 1.0})
-    run_one(config)
+    run = run_one(config)
     wanted = torch.float64 if precision == "64" else torch.float32
-    assert {v.dtype for v in weights(config.folder).values()} == {wanted}
-
-
-def test_data_option_that_does_not_fit_is_named(tmp_path):
-    config = small_config(tmp_path).changed(data={"limit": 3})
-    with pytest.raises(ConfigError, match=r"data\.limit is no option"):
-        run_one(config)
+    assert {v.dtype for v in weights(run).values()} == {wanted}
 
 
 def resumable(tmp_path, hidden=8, epochs=8):
@@ -276,9 +343,8 @@ def resumable(tmp_path, hidden=8, epochs=8):
     )
     file = tmp_path / "config.yaml"
     file.write_text(config.text())
-    reference = config.changed(runs=tmp_path / "reference")
-    run_one(reference)
-    return config, file, reference.folder
+    reference = run_one(config.changed(runs=tmp_path / "reference"))
+    return config, file, reference
 
 
 def kill_while_writing(process, folder, after):
@@ -303,7 +369,8 @@ def kill_after(process, folder, seconds):
 
 def finish_with_kills(config, file, kills):
     """Start the run again and again, each time with a kill, then to its end."""
-    checkpoints = config.folder / "checkpoints"
+    run = folder_of(config)
+    checkpoints = run.checkpoints
     interrupted = 0
     left_behind = 0
     for kill, argument in kills:
@@ -313,7 +380,7 @@ def finish_with_kills(config, file, kills):
         interrupted += process.returncode == -signal.SIGKILL
         if checkpoints.is_dir():
             left_behind += any(f.suffix == ".part" for f in checkpoints.iterdir())
-    run_one(config)
+    assert run_one(config) == run
     return interrupted, left_behind
 
 
@@ -323,8 +390,8 @@ def test_killed_run_ends_as_if_nothing_had_happened(tmp_path):
     interrupted, left_behind = finish_with_kills(config, file, kills)
     assert interrupted >= 2
     assert left_behind >= 1, "no kill hit the writing of a checkpoint"
-    assert_same_run(config.folder, reference)
-    assert not list(config.folder.rglob("*.part"))
+    assert_same_run(folder_of(config), reference)
+    assert not list(config.runs.rglob("*.part"))
 
 
 @pytest.mark.slow
@@ -340,12 +407,12 @@ def test_killed_at_twenty_random_moments(tmp_path):
     interrupted, left_behind = finish_with_kills(config, file, kills)
     assert interrupted == 20
     assert left_behind >= 3
-    assert_same_run(config.folder, reference)
+    assert_same_run(folder_of(config), reference)
 
 
 def wait_for_epochs(process, config, count):
-    until = time.monotonic() + 120
-    while len(read_rows(config.folder / "metrics.csv")) < count:
+    until, run = time.monotonic() + 120, folder_of(config)
+    while len(run.curve) < count:
         assert process.poll() is None
         assert time.monotonic() < until
         time.sleep(0.01)
@@ -360,16 +427,16 @@ def test_ctrl_c_keeps_the_checkpoint_and_says_how_to_resume(tmp_path):
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert "of 30 epochs are safe" in errors
-    assert "the same command goes on from there" in errors
+    assert "of 30 epochs are saved" in errors
+    assert "the same command resumes from there" in errors
     assert "Traceback" not in errors
     run_one(config)
-    assert_same_run(config.folder, reference)
+    assert_same_run(folder_of(config), reference)
 
 
 def test_full_disk_is_a_sentence_and_the_run_can_go_on(tmp_path):
     config, file, reference = resumable(tmp_path, hidden=64, epochs=6)
-    size = (reference / "checkpoints" / "last.ckpt").stat().st_size
+    size = reference.checkpoint("last").stat().st_size
 
     def no_room_for_a_checkpoint():  # the system refuses to write a file this large
         resource.setrlimit(resource.RLIMIT_FSIZE, (size // 2, size // 2))
@@ -377,17 +444,16 @@ def test_full_disk_is_a_sentence_and_the_run_can_go_on(tmp_path):
     process = start("train", file, preexec_fn=no_room_for_a_checkpoint)
     _, errors = process.communicate(timeout=120)
     assert process.returncode == 2
-    assert f"cannot write to {config.folder}" in errors
+    assert f"cannot write to {folder_of(config).path}" in errors
     assert "Traceback" not in errors
-    assert not list(config.folder.rglob("*.part"))
+    assert not list(config.runs.rglob("*.part"))
     run_one(config)
-    assert_same_run(config.folder, reference)
+    assert_same_run(folder_of(config), reference)
 
 
 def test_metrics_are_a_table_of_numbers(tmp_path):
-    config = small_config(tmp_path)
-    run_one(config)
-    with (config.folder / "metrics.csv").open() as stream:
+    run = run_one(small_config(tmp_path))
+    with (run.path / "metrics.csv").open() as stream:
         rows = list(csv.DictReader(stream))
     assert [int(row["epoch"]) for row in rows] == [0, 1, 2]
     assert all(float(value) == float(value) for row in rows for value in row.values())

@@ -7,10 +7,8 @@ import numpy as np
 import pytest
 import torch
 
-from fullrank.train.files import read_json
-from fullrank.train.journal import read_rows
-from fullrank.train.saved import load_task
-from train.samples import environment, small_config, start
+from fullrank.train import RunFolder
+from train.samples import environment, folder_of, small_config, start
 
 
 def gradient(config, folder):
@@ -69,9 +67,9 @@ def test_whole_run_on_two_processes_is_that_of_one(tmp_path, monkeypatch):
         ended = [program.communicate(timeout=300) for program in programs]
         assert [program.returncode for program in programs] == [0] * len(ended), ended
         assert "".join(output for output, _ in ended).count("accuracy") == 1
-        folder = tmp_path / name / config.id
-        rows = [[*map(float, r.values())] for r in read_rows(folder / "metrics.csv")]
-        found[name] = rows, read_json(folder / "result.json")["test"]
+        run = RunFolder(tmp_path / name / folder_of(config).id)
+        rows = [list(row.values()) for row in run.curve.rows]
+        found[name] = rows, run.result.test
     for name in ("devices", "machines"):
         np.testing.assert_allclose(found[name][0], found["one"][0], rtol=1e-9)
         assert found[name][1] == pytest.approx(found["one"][1], rel=1e-9)
@@ -81,15 +79,3 @@ def free_port():
     with socket.socket() as any_port:
         any_port.bind(("127.0.0.1", 0))
         return any_port.getsockname()[1]
-
-
-def test_loaded_model_without_data_does_not_measure(tmp_path):
-    from fullrank.train import run_one
-    from fullrank.train.sources import load_dataset
-
-    config = small_config(tmp_path, training={"epochs": 1})
-    run_one(config)
-    _, task = load_task(config.folder)
-    loader = load_dataset(config.data).loader()
-    with pytest.raises(ValueError, match="has no data set"):
-        task.measure_part("test", loader)

@@ -12,12 +12,12 @@ from pathlib import Path
 
 import psutil
 import torch
-from pydantic import BaseModel, ConfigDict
 
 from fullrank import __version__
+from fullrank.train.files import Record
 
 
-class Environment(BaseModel):
+class Environment(Record):
     """Versions, commit and machine of a run.
 
     Attributes:
@@ -25,11 +25,9 @@ class Environment(BaseModel):
         earlier_commits: Those that the first epochs of a resumed run are from.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
     fullrank: str
     commit: str | None
-    earlier_commits: list[str | None] = []
+    earlier_commits: tuple[str | None, ...] = ()
     python: str
     torch: str
     torch_geometric: str
@@ -46,7 +44,7 @@ class Environment(BaseModel):
     def resuming(self, before: "Environment") -> "Environment":
         """This one, which remembers the commits that a run had before."""
         earlier = dict.fromkeys([*before.earlier_commits, before.commit])
-        kept = [commit for commit in earlier if commit != self.commit]
+        kept = tuple(commit for commit in earlier if commit != self.commit)
         return self.model_copy(update={"earlier_commits": kept})
 
 

@@ -6,7 +6,11 @@ import os
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Self
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from fullrank.errors import RunError
 
 _PART = ".part"
 
@@ -47,6 +51,33 @@ def write_json(file: Path, content: Any) -> None:
 
 def read_json(file: Path) -> Any:
     return json.loads(file.read_text(encoding="utf-8"))
+
+
+class Record(BaseModel):
+    """Typed content of a JSON file."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    def write(self, file: Path) -> None:
+        """Write it, all of it or nothing."""
+        write_json(file, self.model_dump(mode="json"))
+
+    @classmethod
+    def read(cls, file: Path) -> Self:
+        """Read and check it."""
+        try:
+            return cls.model_validate(read_json(file))
+        except FileNotFoundError:
+            raise RunError(f"{file} is missing") from None
+        except ValidationError as error:
+            first = error.errors()[0]
+            key = ".".join(map(str, first["loc"]))
+            raise RunError(
+                f"{file} is not a file of this version of fullrank: "
+                f"{key}: {first['msg']}"
+            ) from None
+        except ValueError as error:
+            raise RunError(f"{file} is damaged: {error}") from None
 
 
 def _umask() -> int:

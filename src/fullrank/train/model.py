@@ -186,9 +186,10 @@ class Model(torch.nn.Module):
         """Write the model to one file, all of it or nothing."""
         weights = {k: v.contiguous().cpu() for k, v in self.state_dict().items()}
         spec = self.spec.model_dump_json()
-        metadata = {"fullrank": spec, "sha256": _checksum(spec, weights)}
+        # One entry: safetensors writes several in any order.
+        header = json.dumps({"sha256": checksum(spec, weights), "spec": spec})
         with replacing(file, "wb") as stream:
-            stream.write(save(weights, metadata))
+            stream.write(save(weights, {"fullrank": header}))
 
     @classmethod
     def load(cls, file: str | Path) -> "Model":
@@ -212,12 +213,13 @@ def _read(file: Path) -> tuple[ModelSpec, dict[str, Tensor]]:
         with safe_open(file, framework="pt") as content:
             metadata = content.metadata() or {}
             weights = {name: content.get_tensor(name) for name in content.keys()}  # noqa: SIM118
-        text, checksum = metadata["fullrank"], metadata["sha256"]
-    except KeyError:
+        header = json.loads(metadata["fullrank"])
+        text, written = header["spec"], header["sha256"]
+    except (KeyError, TypeError, json.JSONDecodeError):
         raise ModelError("it was not written by fullrank") from None
     except SafetensorError as error:
         raise ModelError(f"it is damaged ({error}); copy it again") from None
-    if _checksum(text, weights) != checksum:
+    if checksum(text, weights) != written:
         raise ModelError(
             "its checksum does not agree with its content: it was changed or damaged "
             "after it was written; copy it again"
@@ -247,7 +249,8 @@ def _fill(model: Model, weights: Mapping[str, Tensor]) -> None:
         raise ModelError(f"the weights do not fit the network: {lines[-1]}") from None
 
 
-def _checksum(spec: str, weights: Mapping[str, Tensor]) -> str:
+def checksum(spec: str, weights: Mapping[str, Tensor]) -> str:
+    """A hash of all that a model file holds."""
     digest = hashlib.sha256(spec.encode())
     for name in sorted(weights):
         values = weights[name]

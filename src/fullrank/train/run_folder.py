@@ -7,57 +7,21 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 from filelock import FileLock, Timeout
-from pydantic import BaseModel, ConfigDict, ValidationError
 
 from fullrank.data import Split
 from fullrank.data.splits import PARTS
 from fullrank.errors import FullrankError, RunError
 from fullrank.train.config import Config, load_config
 from fullrank.train.environment import Environment
-from fullrank.train.files import (
-    read_json,
-    remove_leftovers,
-    write_json,
-    write_text,
-)
+from fullrank.train.files import Record, remove_leftovers, write_json, write_text
 
 Checkpoint = Literal["last", "best"]
 Measures = dict[str, float | None]
 _IDENTITY = "run.json"
 _SUMMARY = "summary.json"
-R = TypeVar("R", bound="Record")
-
-
-class Record(BaseModel):
-    """Typed content of a JSON file."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    def write(self, file: Path) -> None:
-        """Write it, all of it or nothing."""
-        write_json(file, self.model_dump(mode="json"))
-
-    @classmethod
-    def read(cls: type[R], file: Path) -> R:
-        """Read and check it."""
-        try:
-            return cls.model_validate(read_json(file))
-        except FileNotFoundError:
-            raise RunError(
-                f"{file} is missing; the run folder is not complete"
-            ) from None
-        except ValidationError as error:
-            first = error.errors()[0]
-            key = ".".join(map(str, first["loc"]))
-            raise RunError(
-                f"{file} does not hold what a run folder of this version of fullrank "
-                f"does: {key}: {first['msg']}"
-            ) from None
-        except ValueError as error:
-            raise RunError(f"{file} is damaged: {error}") from None
 
 
 class Identity(Record):
@@ -278,7 +242,7 @@ class RunFolder:
 
     @property
     def environment(self) -> Environment:
-        return Environment.model_validate(read_json(self.path / "environment.json"))
+        return Environment.read(self.path / "environment.json")
 
     @property
     def curve(self) -> Curve:
@@ -323,7 +287,7 @@ class RunFolder:
         write_text(self.path / "config.yaml", config.text())
         parts = {part: getattr(split, part).tolist() for part in PARTS}
         write_json(self.path / "split.json", {**parts, "how": dict(split.how)})
-        write_json(self.path / "environment.json", here.model_dump(mode="json"))
+        here.write(self.path / "environment.json")
         identity.write(self.path / _IDENTITY)
 
     def finish(self, result: Result) -> None:

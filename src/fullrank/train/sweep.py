@@ -116,6 +116,28 @@ def run_name(config: Config) -> str:
     return f"{config.data.label}-{config.model.conv}, seed {config.seeds[0]}{fold}"
 
 
+class _LastDataset:
+    """The data set of a run, or why it cannot be had.
+
+    Runs on the same data come next to each other: the last set is enough. What cannot
+    be had is not tried again for each of them.
+    """
+
+    def __init__(self) -> None:
+        self._key = ""
+        self._found: GraphDataset | Exception
+
+    def of(self, config: Config) -> GraphDataset | Exception:
+        key = config.data.model_dump_json()
+        if key != self._key:
+            self._key = key
+            try:
+                self._found = config.data.load()
+            except Exception as error:
+                self._found = error
+        return self._found
+
+
 class FinishedRuns:
     """The finished runs in a folder of runs, by their configurations.
 
@@ -124,6 +146,7 @@ class FinishedRuns:
     """
 
     def __init__(self, folder: Path) -> None:
+        self._datasets = _LastDataset()
         self._runs: dict[str, list[RunFolder]] = defaultdict(list)
         for run in RunFolder.all_in(folder):
             with contextlib.suppress(FullrankError, OSError):
@@ -139,7 +162,7 @@ class FinishedRuns:
         ]
         if not found:
             return None
-        dataset = _dataset(config)
+        dataset = self._datasets.of(config)
         if isinstance(dataset, GraphDataset):
             found = [run for run in found if run.identity.data == dataset.fingerprint]
         return found[0] if found else None
@@ -152,11 +175,11 @@ def run_here(configs: Sequence[Config], watch: Watcher) -> list[RunOutcome]:
         configs: Of single runs.
         watch: Told whenever something changed.
     """
-    state = SweepState(configs)
+    state, datasets = SweepState(configs), _LastDataset()
     for config in configs:
         state.start(config, _place())
         watch(state)
-        outcome = _attempt(config)
+        outcome = _attempt(config, datasets)
         state.end(outcome)
         watch(state)
         if outcome.state == "stopped":
@@ -301,12 +324,12 @@ def _stop(processes: Sequence[_TrainProcess]) -> None:
         process.wait(until - time.monotonic())
 
 
-def _attempt(config: Config) -> RunOutcome:
+def _attempt(config: Config, datasets: _LastDataset) -> RunOutcome:
     """Do a run here; whatever goes wrong in it is its own affair."""
     started = time.perf_counter()
     outcome = RunOutcome(config, "done", where=_place())
     try:
-        dataset = _dataset(config)
+        dataset = datasets.of(config)
         if isinstance(dataset, Exception):
             raise dataset
         outcome.folder = run_one(config, dataset).path
@@ -321,25 +344,6 @@ def _attempt(config: Config) -> RunOutcome:
             logging.getLogger(__name__).exception("a run failed by a bug of fullrank")
     outcome.seconds = time.perf_counter() - started
     return outcome
-
-
-_last_dataset: tuple[str, GraphDataset | Exception] | None = None
-
-
-def _dataset(config: Config) -> GraphDataset | Exception:
-    """The data set of a run, or why it cannot be had.
-
-    Runs on the same data come next to each other: the last set is enough. What cannot
-    be had is not tried again for each of them.
-    """
-    global _last_dataset
-    key = config.data.model_dump_json()
-    if _last_dataset is None or _last_dataset[0] != key:
-        try:
-            _last_dataset = key, config.data.load()
-        except Exception as error:
-            _last_dataset = key, error
-    return _last_dataset[1]
 
 
 def _place() -> str:

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import torch
 
-from fullrank.train.checkpoints import (
-    RunError,
-    SafeFiles,
+from fullrank.errors import RunError
+from fullrank.train.callbacks import (
+    AtomicCheckpointIO,
     load_checkpoint,
     random_state,
     set_random_state,
@@ -49,7 +49,7 @@ def test_crafted_checkpoint_executes_nothing(tmp_path, kind):
     with pytest.raises(RunError, match="not one of our checkpoints"):
         load_checkpoint(file, "a-run")
     with pytest.raises(Exception, match=r"."):
-        SafeFiles().load_checkpoint(file, weights_only=False)
+        AtomicCheckpointIO().load_checkpoint(file, weights_only=False)
     assert not trace.exists()
     if kind != "zip":  # the attack is real: the unsafe way executes it
         with contextlib.suppress(RuntimeError):  # after the harm is done
@@ -59,7 +59,7 @@ def test_crafted_checkpoint_executes_nothing(tmp_path, kind):
 
 def test_checkpoint_of_another_run_is_refused(tmp_path):
     file = tmp_path / "last.ckpt"
-    SafeFiles().save_checkpoint({"run": "qm9-expc-1", "epoch": 3}, file)
+    AtomicCheckpointIO().save_checkpoint({"run": "qm9-expc-1", "epoch": 3}, file)
     assert load_checkpoint(file, "qm9-expc-1")["epoch"] == 3
     with pytest.raises(RunError, match="belongs to the run qm9-expc-1, not to"):
         load_checkpoint(file, "qm9-expc-2")
@@ -78,7 +78,9 @@ def test_random_numbers_go_on_where_they_were(tmp_path):
         return random.random(), np.random.normal(), float(torch.rand(()))
 
     draw()
-    SafeFiles().save_checkpoint({"run": "r", "random": random_state()}, tmp_path / "c")
+    AtomicCheckpointIO().save_checkpoint(
+        {"run": "r", "random": random_state()}, tmp_path / "c"
+    )
     first = draw()
     draw()
     set_random_state(load_checkpoint(tmp_path / "c", "r")["random"])

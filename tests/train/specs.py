@@ -1,10 +1,10 @@
-"""Plans of models that only matter for what their outputs mean."""
+"""Descriptions of models that only matter for what their outputs mean."""
 
 from fullrank.data import Features, Target
-from fullrank.train.blueprint import Blueprint
+from fullrank.train import ModelSpec
 
 
-def plan(task, num_targets=1, num_classes=None, **options):
+def spec(task, num_targets=1, num_classes=None, **options):
     arguments = {
         "run": "a-run",
         "dataset": "a set",
@@ -16,4 +16,4 @@ def plan(task, num_targets=1, num_classes=None, **options):
         "network": {},
         "num_classes": num_classes,
     }
-    return Blueprint(**arguments | options)
+    return ModelSpec(**arguments | options)
