@@ -25,6 +25,7 @@ lint: $(STAMP)
 	$(BIN)/ruff format --check src tests
 	$(BIN)/ruff check src tests
 	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
 
 bench: $(STAMP)  ## every benchmark, in full
 	$(BIN)/fullrank bench layers

@@ -1,6 +1,8 @@
 """Graph neural networks whose aggregators keep the rank of what they aggregate."""
 
-__version__ = "0.1.0"
+from fullrank.version import __version__
+
+__all__ = ["__version__", "load"]
 
 
 def __getattr__(name: str):

@@ -5,17 +5,18 @@ import json
 import pytest
 
 from fullrank.cli.main import main
-from fullrank.train import run_experiment, runs_of
-from fullrank.train.files import read_json
-from train.samples import small_config
+from fullrank.train import run_experiment, single_runs
+from fullrank.train.run_folder import ExperimentFolder
+from train.samples import folder_of, small_config
 
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
     folder = tmp_path_factory.mktemp("trained")
     config = small_config(folder, training={"epochs": 1}, seeds=[0, 1])
-    run_experiment(config)
-    return config
+    summary = run_experiment(config)
+    runs = [folder_of(single) for single in single_runs(config)]
+    return ExperimentFolder(config.runs / summary.experiment), runs
 
 
 @pytest.fixture
@@ -32,42 +33,42 @@ def run(monkeypatch, capsys):
 
 
 def test_repeats_the_result_of_a_run(run, trained):
-    folder = runs_of(trained)[0].folder
-    status, output, _ = run(folder, "--json")
+    _, (first, _) = trained
+    status, output, _ = run(first.path, "--json")
     assert status == 0
-    measured = json.loads(output)[str(folder)]
-    assert measured == pytest.approx(read_json(folder / "result.json")["test"])
-    _, output, _ = run(folder, "--part", "valid")
-    assert f"{read_json(folder / 'result.json')['valid']['mae']:.4g}" in output
+    measured = json.loads(output)[str(first.path)]
+    assert measured == pytest.approx(first.result.test)
+    _, output, _ = run(first.path, "--part", "valid")
+    assert f"{first.result.valid['mae']:.4g}" in output
 
 
 def test_finds_a_table_from_any_folder(run, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     config = small_config(tmp_path, training={"epochs": 1})
     relative = config.changed(data={"name": "molecules.csv"})
-    assert relative.id == config.id
     run_experiment(relative)
-    folder = config.folder
+    folder = folder_of(config).path
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path / "elsewhere")
     assert run(folder)[0] == 0
     (tmp_path / "molecules.csv").unlink()
     status, _, errors = run(folder)
     assert status == 2
-    assert f"there is no file '{tmp_path / 'molecules.csv'}'" in errors
+    assert str(tmp_path / "molecules.csv") in errors
 
 
 def test_summarises_several(run, trained):
-    _, output, _ = run(trained.folder)
-    mae = read_json(trained.folder / "summary.json")["test"]["mae"]
-    assert f"{mae['mean']:.4g} ± {mae['std']:.2g}" in output
+    experiment, _ = trained
+    _, output, _ = run(experiment.path)
+    mae = experiment.summary.test["mae"]
+    assert f"{mae.mean:.4g} ± {mae.std:.2g}" in output
 
 
 def test_bad_input_is_one_sentence(run, trained, tmp_path):
-    folder = runs_of(trained)[0].folder
+    _, (first, _) = trained
     for arguments, words in [
-        ([tmp_path], "no run folder"),
-        ([folder, "--part", "tst"], "'tst'"),
+        ([tmp_path], "not a run folder"),
+        ([first.path, "--part", "tst"], "'tst'"),
     ]:
         status, _, errors = run(*arguments)
         assert status == 2

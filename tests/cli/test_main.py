@@ -14,7 +14,7 @@ from fullrank.cli.main import VERBS
 
 def fullrank(*arguments):
     return subprocess.run(
-        [sys.executable, "-m", "fullrank.cli.main", *arguments],
+        [sys.executable, "-m", "fullrank", *arguments],
         capture_output=True,
         text=True,
         env=os.environ | {"COLUMNS": "200"},
@@ -64,3 +64,24 @@ def test_errors_are_sentences(tmp_path):
     assert shown.returncode == 2
     assert "Traceback" not in shown.stderr
     assert f"there is no folder {tmp_path / 'no'}" in " ".join(shown.stderr.split())
+
+
+def test_a_bug_is_shown_as_one(tmp_path, monkeypatch, capsys):
+    from fullrank.cli import data, main
+
+    def broken(*_, **__):
+        raise ZeroDivisionError("a bug")
+
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr("tempfile.tempdir", None)
+    monkeypatch.setattr(data.console, "print", broken)
+    for arguments in (["data", "list"], ["--debug", "data", "list"]):
+        with pytest.raises(SystemExit) as ended:
+            main.main(arguments)
+        assert ended.value.code == 1
+        errors = capsys.readouterr().err
+        assert "bug in fullrank: ZeroDivisionError: a bug" in " ".join(errors.split())
+        assert ("Traceback" in errors) == ("--debug" in arguments)
+    written = list(tmp_path.glob("fullrank-bug-*.txt"))
+    assert len(written) == 2
+    assert "ZeroDivisionError" in written[0].read_text()

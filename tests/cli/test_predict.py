@@ -4,15 +4,14 @@ import csv
 
 import pytest
 
-from fullrank.train import run_experiment
+from fullrank.train import run_one
 from train.samples import small_config, write_molecules
 
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
     config = small_config(tmp_path_factory.mktemp("trained"), training={"epochs": 1})
-    run_experiment(config)
-    return config.folder
+    return run_one(config).path
 
 
 @pytest.fixture
@@ -40,10 +39,10 @@ def test_reads_the_column_of_the_training(run, tmp_path):
     text = write_molecules(tmp_path / "molecules.csv").read_text()
     (tmp_path / "molecules.csv").write_text(text.replace("smiles", "SMI", 1))
     config = small_config(tmp_path, data={"smiles": "SMI"}, training={"epochs": 1})
-    run_experiment(config)
+    folder = run_one(config).path
     (tmp_path / "in.csv").write_text("SMI,other\nCCO,CC\n")
-    assert run(config.folder, "in.csv", "-o", "out.csv")[0] == 0
-    run(config.folder, "in.csv", "-o", "other.csv", "--smiles", "other")
+    assert run(folder, "in.csv", "-o", "out.csv")[0] == 0
+    run(folder, "in.csv", "-o", "other.csv", "--smiles", "other")
     written = [(tmp_path / name).read_text() for name in ("out.csv", "other.csv")]
     assert written[0] != written[1]
 
@@ -53,8 +52,8 @@ def test_reads_the_column_of_the_training(run, tmp_path):
     [
         (["RUN", "gone.csv", "-o", "out.csv"], "gone.csv"),
         (["RUN", "latin.csv", "-o", "out.csv"], "latin.csv is not UTF-8"),
-        (["in.csv", "-o", "out.csv"], "run folder and an input"),
-        ([".", "in.csv", "-o", "out.csv"], "no run folder"),
+        (["in.csv", "-o", "out.csv"], "and an input"),
+        ([".", "in.csv", "-o", "out.csv"], "not a run folder"),
         (["RUN", "in.csv", "-o", "in.csv"], "is the input"),
         (["RUN", "in.csv", "-o", "out.csv", "--smiles", "x"], "no column 'x'"),
     ],

@@ -3,7 +3,7 @@
 import pytest
 
 from fullrank.cli.main import main
-from fullrank.train.files import read_json
+from fullrank.train import RunFolder
 
 
 def test_trains_compares_and_reports(tmp_path, monkeypatch, capsys):
@@ -14,11 +14,11 @@ def test_trains_compares_and_reports(tmp_path, monkeypatch, capsys):
         main(["quickstart", "--molecules", "150", "--epochs", "1", "-q"])
     output = capsys.readouterr().out
     assert not ended.value.code
-    results = [read_json(file) for file in (tmp_path / "runs").glob("*/result.json")]
+    results = [run.result for run in RunFolder.all_in(tmp_path / "runs")]
     assert len(results) == 4
-    assert {result["conv"] for result in results} == {"gin0", "expc"}
+    assert {result.conv for result in results} == {"gin0", "expc"}
     for result in results:
-        assert f"{result['test']['mae']:.5f}" in output
+        assert f"{result.test['mae']:.5f}" in output
     page = (tmp_path / "runs" / "quickstart.html").read_text()
     assert str(tmp_path / "runs" / "quickstart.html") in output
     for name in ("GIN-0", "ExpC-1", "ExpC-4", "ExpC-16"):

@@ -12,9 +12,10 @@ from pathlib import Path
 import typer
 from rich.console import Console
 
-from fullrank import __version__, interrupt
+from fullrank import interrupt
 from fullrank.allocator import keep_memory
 from fullrank.errors import FullrankError
+from fullrank.version import __version__
 
 # Each verb lives in fullrank.cli.<verb> as the Typer application `app`; it is
 # imported only when it is called, so that `fullrank --help` answers at once.

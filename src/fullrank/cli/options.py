@@ -6,11 +6,13 @@ from pathlib import Path
 
 import typer
 
+from fullrank.errors import ConfigError
+
 
 def writable(file: Path | None) -> Path | None:
     """A file to write, refused before any work if its folder is not there."""
     if file is not None and not file.parent.is_dir():
-        raise ValueError(f"cannot write {file}: there is no folder {file.parent}")
+        raise ConfigError(f"cannot write {file}: there is no folder {file.parent}")
     return file
 
 

@@ -13,8 +13,8 @@ from pathlib import Path
 import psutil
 import torch
 
-from fullrank import __version__
 from fullrank.train.files import Record
+from fullrank.version import __version__
 
 
 class Environment(Record):

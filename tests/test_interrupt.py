@@ -1,0 +1,173 @@
+"""Ctrl-C and kills at any moment of real programs: they end soon, leave no process
+behind, print no traceback, and the same command resumes to the same numbers."""
+
+import contextlib
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+import uuid
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import torch
+
+from fullrank.interrupt import STATUS
+from fullrank.train import RunFolder, run_experiment, single_runs
+from train.samples import environment, folder_of, small_config
+
+SECONDS_TO_END = 15
+MARKER = "FULLRANK_TEST_MARKER"
+GRID = Path(__file__).with_name("grid.py")
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    """As in the programs that are started: sums are the same to the last bit."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@dataclass
+class Program:
+    """A program that was started, and everything it started itself."""
+
+    process: subprocess.Popen
+    marker: str
+
+    def processes(self):
+        """All processes that carry the program's marker."""
+        marked, found = f"{MARKER}={self.marker}".encode(), []
+        for folder in Path("/proc").glob("[0-9]*"):
+            with contextlib.suppress(OSError):
+                dead = (folder / "stat").read_text().rpartition(") ")[2][0] == "Z"
+                if not dead and marked in (folder / "environ").read_bytes():
+                    found.append(int(folder.name))
+        return found
+
+    def end(self, how):
+        """Stop it as ``how`` says; returns its status and what it printed to stderr."""
+        if self.process.poll() is None:
+            if how == "kill":
+                self.process.kill()
+            elif how == "terminal":  # which tells the whole group
+                os.killpg(self.process.pid, signal.SIGINT)
+            else:
+                self.process.send_signal(signal.SIGINT)
+        until = time.monotonic() + SECONDS_TO_END
+        while self.processes():
+            assert time.monotonic() < until, "processes are left"
+            time.sleep(0.05)
+        _, errors = self.process.communicate()
+        return self.process.returncode, errors
+
+
+def launch(kind, file, how):
+    marker = uuid.uuid4().hex
+    command = ["-m", "fullrank", "train"] if kind == "train" else [str(GRID)]
+
+    def inherit_ignored():
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+    process = subprocess.Popen(
+        [sys.executable, *command, str(file)],
+        env=environment(**{MARKER: marker}),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        preexec_fn=inherit_ignored if how == "ignored" else None,
+    )
+    return Program(process, marker)
+
+
+def wait_until(condition, program, seconds=120):
+    until = time.monotonic() + seconds
+    while not condition() and program.process.poll() is None:
+        assert time.monotonic() < until
+        time.sleep(0.005)
+
+
+def experiment(tmp_path, kind, epochs):
+    config = small_config(
+        tmp_path,
+        model={"layers": 2, "hidden": 32, "dropout": 0.3},
+        training={"epochs": epochs, "batch_size": 8},
+        schedule={"name": "cosine"},
+        seeds=[0] if kind == "train" else [0, 1, 2],
+    )
+    file = tmp_path / "config.yaml"
+    file.write_text(config.text())
+    reference = config.changed(runs=tmp_path / "reference")
+    run_experiment(reference)
+    return config, file, reference
+
+
+def assert_ended_well(program, how):
+    status, errors = program.end(how)
+    if how == "kill":
+        assert status in (-signal.SIGKILL, 0)
+    else:
+        assert status in (STATUS, 0), errors
+        assert "Traceback" not in errors
+    return status
+
+
+def assert_resumes(config, file, kind, reference):
+    program = launch(kind, file, "one")
+    _, errors = program.process.communicate(timeout=300)
+    assert program.process.returncode == 0, errors
+    for single in single_runs(config):
+        run = folder_of(single)
+        truth = RunFolder(reference.runs / run.id)
+        assert (
+            run.metrics_file.file.read_bytes() == truth.metrics_file.file.read_bytes()
+        )
+        assert run.result.test == truth.result.test
+
+
+@pytest.mark.parametrize(
+    ("kind", "how", "moment"),
+    [("train", "one", "row"), ("train", "ignored", 0.4), ("grid", "terminal", "row")],
+)
+def test_ctrl_c(tmp_path, kind, how, moment):
+    config, file, reference = experiment(tmp_path, kind, epochs=30)
+    program = launch(kind, file, how)
+    if moment == "row":  # between the last batch of an epoch and its checkpoint
+        rows = folder_of(single_runs(config)[0]).metrics_file.file
+        wait_until(rows.exists, program)
+    else:
+        time.sleep(moment)
+    assert assert_ended_well(program, how) == STATUS
+    assert_resumes(config, file, kind, reference)
+
+
+def test_the_workers_of_a_killed_parent_end(tmp_path):
+    config, file, reference = experiment(tmp_path, "grid", epochs=30)
+    program = launch("grid", file, "kill")
+    wait_until(lambda: len(program.processes()) >= 3, program)
+    assert_ended_well(program, "kill")
+    assert_resumes(config, file, "grid", reference)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("kind", ["train", "grid"])
+def test_sixty_random_moments(tmp_path, kind):
+    """Thirty of each program, the first seconds included; then it ends as if nothing
+    had happened."""
+    config, file, reference = experiment(tmp_path, kind, epochs=400)
+    rng = random.Random(kind)
+    ended = []
+    for _ in range(30):
+        how = rng.choice(["one", "terminal", "ignored", "kill"])
+        program = launch(kind, file, how)
+        time.sleep(rng.uniform(0.2, 12))
+        ended.append(assert_ended_well(program, how))
+    assert sum(status != 0 for status in ended) >= 15, "it was done too soon"
+    assert_resumes(config, file, kind, reference)
