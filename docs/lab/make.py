@@ -42,7 +42,7 @@ from fullrank.lab import (
     profile,
     separates,
 )
-from fullrank.lab.probe.precision import double, frozen_copy
+from fullrank.lab.precision import double, frozen_copy
 from fullrank.nn import CombConv, ExpandingConv, GraphNet
 from fullrank.report.lab_page import collision_figure
 from fullrank.report.page import PALETTE, Figure, Section, render_page, software

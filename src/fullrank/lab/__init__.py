@@ -6,6 +6,7 @@ from fullrank.lab.graphs.separates import Separation, separates
 from fullrank.lab.graphs.wl import wl_classes, wl_colors
 from fullrank.lab.probe.collide import Collision, collide
 from fullrank.lab.probe.examine import Finding, examine
+from fullrank.lab.probe.layer_aggregator import as_aggregator, coefficient_aggregator
 from fullrank.lab.probe.neighborhood import Neighborhood, neighborhood_of
 from fullrank.lab.probe.profile import LayerProfile, profile
 from fullrank.lab.theory.aggregators import (
@@ -43,7 +44,6 @@ from fullrank.lab.theory.coefficient_rank import (
 from fullrank.lab.theory.derivation import Derivation, derive
 from fullrank.lab.theory.distance import multiset_distance
 from fullrank.lab.theory.equivariance import Equivariance, is_equivariant
-from fullrank.lab.theory.layer_aggregator import as_aggregator, coefficient_aggregator
 from fullrank.lab.theory.strength import (
     Comparison,
     Proof,

@@ -9,7 +9,7 @@ from torch import Tensor
 from torch_geometric.data import Batch, Data
 
 from fullrank.lab.graphs.pairs import PairSuite, relabel
-from fullrank.lab.probe.precision import double, frozen_copy
+from fullrank.lab.precision import double, frozen_copy
 
 SPREAD_FACTOR = 100.0
 SMALLEST_RELATIVE_GAP = 1e-9

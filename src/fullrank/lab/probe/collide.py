@@ -7,10 +7,10 @@ import torch
 from torch import Tensor
 from torch.autograd.functional import jacobian
 
+from fullrank.lab.precision import frozen_copy
 from fullrank.lab.probe.hooks import aggregates
 from fullrank.lab.probe.jacobian import run_on
 from fullrank.lab.probe.neighborhood import Neighborhood
-from fullrank.lab.probe.precision import frozen_copy
 from fullrank.lab.theory.coefficient_rank import null_space
 from fullrank.lab.theory.distance import multiset_distance, nearest_reordering
 from fullrank.nn.conv.base import RankConv

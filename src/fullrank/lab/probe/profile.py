@@ -13,10 +13,10 @@ from torch import Tensor
 from torch_geometric.data import Batch, Data
 from torch_geometric.utils import cumsum, degree
 
+from fullrank.lab.precision import frozen_copy
 from fullrank.lab.probe.calls import Call, record_calls
 from fullrank.lab.probe.jacobian import has_fixed_weights, neighbor_slopes
 from fullrank.lab.probe.neighborhood import neighborhood_of
-from fullrank.lab.probe.precision import frozen_copy
 from fullrank.lab.theory.coefficient_rank import ranks
 from fullrank.nn import CombConv
 from fullrank.nn.conv.base import RankConv

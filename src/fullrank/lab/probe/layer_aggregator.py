@@ -12,8 +12,8 @@ from torch import Tensor
 from torch_geometric.nn import GCNConv, GINConv
 from torch_geometric.nn.aggr import SumAggregation
 
+from fullrank.lab.precision import frozen_copy
 from fullrank.lab.probe.neighborhood import Neighborhood
-from fullrank.lab.probe.precision import frozen_copy
 from fullrank.lab.theory.aggregators import (
     MEAN,
     NMEAN,
