@@ -1,6 +1,5 @@
 """``fullrank expressiveness``: the pairs of graphs that layers tell apart."""
 
-import json
 from pathlib import Path
 
 import typer
@@ -49,10 +48,7 @@ def expressiveness(
     console = Console(stderr=True)
     for each, pairs in track(jobs, "Telling apart", console=console):
         rows.append(bench.measure(each, pairs, relabelings))
-    result = {"provenance": bench.provenance(), "rows": rows}
-    text = bench.to_markdown(result)
-    Console().print(Markdown(text))
+    result = bench.Result(bench.setup(), rows)
+    Console().print(Markdown(result.to_markdown()))
     if out is not None:
-        out.parent.mkdir(parents=True, exist_ok=True)
-        out.with_suffix(".json").write_text(json.dumps(result, indent=1) + "\n")
-        out.with_suffix(".md").write_text(text)
+        result.save(out)

@@ -1,8 +1,10 @@
 """What an aggregator, a layer or a model can and cannot tell apart."""
 
-from fullrank.lab.graphs.pairs import SUITES, PairSuite, load_suite, relabel
+from fullrank.lab.graphs.families import cfi_pair
+from fullrank.lab.graphs.pairs import PairSuite, relabel
 from fullrank.lab.graphs.reference import PairNet
 from fullrank.lab.graphs.separates import Separation, separates
+from fullrank.lab.graphs.suites import SUITES, load_suite
 from fullrank.lab.graphs.wl import wl_classes, wl_colors
 from fullrank.lab.probe.collide import Collision, collide
 from fullrank.lab.probe.examine import Finding, examine
@@ -91,6 +93,7 @@ __all__ = [
     "as_aggregator",
     "as_strong",
     "certificate",
+    "cfi_pair",
     "coefficient_aggregator",
     "collide",
     "compare",
