@@ -2,7 +2,7 @@
 
 Every model is the same network around another convolution. A pair counts under the
 protocol of :func:`fullrank.lab.separates`, and the first graph of every pair is also
-compared with a relabeled copy of itself: whoever tells those two apart is wrong.
+compared with a relabeled copy of itself: a model that tells those apart is wrong.
 """
 
 import json
@@ -34,7 +34,7 @@ PUBLISHED_BREC = {
 
 @dataclass(frozen=True)
 class Contestant:
-    """A convolution by its registered name, and what it needs to be added to graphs."""
+    """An untrained network of one convolution, and the colours that it reads."""
 
     name: str
     conv: str
@@ -155,8 +155,8 @@ class Result:
     def save(self, path: Path) -> None:
         """Write ``path.json`` and ``path.md``."""
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.with_suffix(".json").write_text(self.to_json())
-        path.with_suffix(".md").write_text(self.to_markdown())
+        path.with_suffix(".json").write_text(self.to_json(), encoding="utf-8")
+        path.with_suffix(".md").write_text(self.to_markdown(), encoding="utf-8")
 
 
 def measure(

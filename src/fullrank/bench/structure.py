@@ -62,8 +62,8 @@ def run(quick: bool, json_file: Path | None) -> list[Row]:
     """Measure, print, and write the rows as JSON if a file is named."""
     qm9 = QM9(limit=2_000 if quick else None).graphs
     rows = [
-        measure(name, f"QM9, {len(qm9):,} molecules", level, qm9)
-        for name, level in structural_levels(
+        measure(level, f"QM9, {len(qm9):,} molecules", colors, qm9)
+        for level, colors in structural_levels(
             node_labels="z", edge_labels="edge.bond"
         ).items()
     ]
@@ -82,13 +82,13 @@ def run(quick: bool, json_file: Path | None) -> list[Row]:
 
 
 def measure(
-    name: str, what: str, level: AddStructuralColors, graphs: PackedGraphs
+    level: str, name: str, colors: AddStructuralColors, graphs: PackedGraphs
 ) -> Row:
-    """Colour graphs once. The time is that of the process, whoever else is at work."""
+    """Colour the graphs of this name once, and take the CPU time of this process."""
     started = time.process_time()
-    colors = level.pack(graphs, progress=True).array("edge_color")
+    found = colors.pack(graphs, progress=True).array("edge_color")
     seconds = time.process_time() - started
-    return Row(name, what, seconds, len(colors), len(np.unique(colors)))
+    return Row(level, name, seconds, len(found), len(np.unique(found)))
 
 
 def random_graph() -> PackedGraphs:

@@ -34,6 +34,7 @@ def expressiveness(
     from rich.progress import track
 
     from fullrank.bench import expressiveness as bench
+    from fullrank.errors import ConfigError
     from fullrank.lab import load_suite
 
     suites = [load_suite(name, folder) for name in suite]
@@ -42,7 +43,7 @@ def expressiveness(
     ]
     if not chosen:
         names = ", ".join(each.name for each in bench.contestants())
-        raise ValueError(f"no model has {model!r} in its name; there are {names}")
+        raise ConfigError(f"no model has {model!r} in its name; there are {names}")
     rows = [bench.bound(pairs) for pairs in suites]
     jobs = [(each, pairs) for each in chosen for pairs in suites]
     console = Console(stderr=True)

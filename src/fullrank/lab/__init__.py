@@ -84,7 +84,6 @@ __all__ = [
     "PairSuite",
     "Product",
     "Proof",
-    "RankMonitor",
     "Separation",
     "StackingGain",
     "Unknown",
@@ -120,7 +119,7 @@ __all__ = [
 
 
 def __getattr__(name: str):
-    # Lightning is slow to import and needed by the monitor only.
+    # Only the monitor needs Lightning, which is slow to import and may be missing.
     if name == "RankMonitor":
         from fullrank.lab.probe.monitor import RankMonitor
 

@@ -1,4 +1,4 @@
-"""Count the graph pairs whose embeddings a model really tells apart."""
+"""Count the graph pairs that a model really tells apart."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator
