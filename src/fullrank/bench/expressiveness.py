@@ -23,7 +23,7 @@ from fullrank.nn import GraphNet
 from fullrank.train.blueprint import degree_histogram
 
 LAYERS, WIDTH = 5, 16
-RELABELINGS = {"brec": 32}  # as its protocol asks
+RELABELINGS = {"brec": 32}  # as its protocol requires
 FEWER_RELABELINGS = 4
 BOUND = "1-WL, exactly"
 PUBLISHED_BREC = {

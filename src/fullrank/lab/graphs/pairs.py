@@ -22,7 +22,7 @@ class PairSuite:
 
     Attributes:
         name: The name of the suite.
-        graphs: The graphs; one that stands in several pairs is here once.
+        graphs: The graphs; one that belongs to several pairs appears once.
         pairs: Indices into ``graphs``, shape ``[P, 2]``.
         groups: The category of each pair.
     """

@@ -65,7 +65,7 @@ class LayerProfile:
         return {n: float(values[self.size == n].mean()) for n in sizes}
 
     def quantities(self) -> list[str]:
-        """What :meth:`mean` and :meth:`by_degree` can be asked for."""
+        """The quantities that :meth:`mean` and :meth:`by_degree` accept."""
         return [*self.values, *(["sampling"] if self.sampling is not None else [])]
 
     def _per_node(self, quantity: str) -> Tensor:
