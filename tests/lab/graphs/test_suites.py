@@ -103,6 +103,8 @@ def test_typed_graphs(tmp_path):
         (1, "1"),  # one graph too many
         (2, "4 1"),  # the next graph is read as a node
         (2, "3"),
+        (2, "0 1"),
+        (2, "-1 1"),
         (3, "2 1 1"),  # no such type
         (3, "0 2 1"),  # of two neighbours one is given
         (3, "0 1 7"),  # no such node

@@ -171,7 +171,7 @@ def _read_graph6(path: Path) -> list[nx.Graph]:
                 graphs.append(nx.from_graph6_bytes(line))
         except (nx.NetworkXError, IndexError, ValueError) as error:
             raise DataError(
-                f"{path}, line {number} is no graph in graph6 format ({error}): "
+                f"{path}, line {number} is not in graph6 format ({error}): "
                 f"{line[:40]!r}; {WHERE_FROM}"
             ) from None
     if not graphs:
@@ -197,7 +197,7 @@ def _read_typed_graphs(path: Path) -> list[Data]:
     graphs = []
     start = 1
     for _ in range(rows[0][0]):
-        if len(rows[start]) != 2:
+        if len(rows[start]) != 2 or rows[start][0] < 1:
             raise damaged(start, "a number of nodes and a label")
         num_nodes = rows[start][0]
         nodes = range(start + 1, start + 1 + num_nodes)
