@@ -1,8 +1,9 @@
 """Make the tables and figures of "What your GNN cannot see".
 
-    python docs/lab/make.py --data ../shared/data            # everything
-    python docs/lab/make.py --data ../shared/data collisions # one of them
+    python docs/lab/make.py --data DATA             # everything
+    python docs/lab/make.py --data DATA collisions  # one of them
 
+DATA holds the data sets: tu/COLLAB, ogb/ogbg_molhiv and the suites in expressiveness/.
 Figures are drawn by plotly in a headless Chromium and saved as SVG.
 """
 
@@ -42,7 +43,7 @@ from fullrank.lab import (
     profile,
     separates,
 )
-from fullrank.lab.probe.precision import double, frozen_copy
+from fullrank.lab.precision import double, frozen_copy
 from fullrank.nn import CombConv, ExpandingConv, GraphNet
 from fullrank.report.lab_page import collision_figure
 from fullrank.report.page import PALETTE, Figure, Section, render_page, software
@@ -344,7 +345,7 @@ def main() -> None:
         start = time.perf_counter()
         parts[part](arguments.data)
         seconds = round(time.perf_counter() - start, 1)
-        command = f"python docs/lab/make.py --data ../shared/data {part}"
+        command = f"python docs/lab/make.py --data DATA {part}"
         provenance = json.loads(file.read_text()) if file.exists() else {}
         provenance[part] = {"command": command, "seconds": seconds, **software()}
         file.write_text(json.dumps(provenance, indent=1) + "\n")

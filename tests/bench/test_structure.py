@@ -1,4 +1,4 @@
-import json
+from pathlib import Path
 
 from fullrank.bench import structure
 from fullrank.data import QM9, AddStructuralColors
@@ -7,9 +7,8 @@ from fullrank.data import QM9, AddStructuralColors
 def test_larger_subgraphs_tell_more_edges_apart(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("FULLRANK_ROOT", str(tmp_path))
     rows = structure.run(quick=True, json_file=tmp_path / "rows.json")
-    written = json.loads((tmp_path / "rows.json").read_text())
-    assert [row["distinct"] for row in written["rows"]] == [r.distinct for r in rows]
-    assert written["provenance"]["torch"]
+    written = (tmp_path / "rows.json").read_text()
+    assert structure.Result.from_json(written).rows == rows
     assert "distinct colours" in capsys.readouterr().out
     found = {row.level: row.distinct for row in rows[:-1]}
     chain = ("degrees", "1 hop", "2 hops", "3 hops", "whole")
@@ -24,6 +23,15 @@ def test_a_row_counts_the_colours_of_all_edges(tmp_path):
     row = structure.measure("1 hop", "QM9", AddStructuralColors(1), graphs)
     colors = AddStructuralColors(1).pack(graphs).array("edge_color")
     assert (row.edges, row.distinct) == (len(colors), len(set(colors.tolist())))
+
+
+def test_the_committed_rows_are_those_of_all_levels():
+    file = Path(__file__).parents[2] / "docs" / "results" / "structure.json"
+    text = file.read_text(encoding="utf-8")
+    result = structure.Result.from_json(text)
+    assert result.to_json() == text
+    levels = [row.level for row in result.rows]
+    assert levels == [*structure.structural_levels(), "2 hops"]
 
 
 def test_the_random_graph():

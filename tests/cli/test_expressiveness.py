@@ -4,6 +4,7 @@ import pytest
 from typer.testing import CliRunner
 
 from fullrank.cli.expressiveness import app
+from fullrank.errors import ConfigError, DataError
 
 
 def run(*arguments):
@@ -23,12 +24,12 @@ def test_writes_what_it_shows(tmp_path):
 
 
 def test_unknown_models_are_named():
-    with pytest.raises(ValueError, match="no model has 'transformer' in its name"):
+    with pytest.raises(ConfigError, match="'transformer'"):
         run("--suite", "csl", "--model", "transformer")
 
 
 def test_suites_from_files_need_a_folder(tmp_path):
-    with pytest.raises(ValueError, match="'brec' is read from files: .* --folder"):
+    with pytest.raises(ConfigError, match="'brec'"):
         run()
-    with pytest.raises(ValueError, match="'exp': there is no nowhere/EXP.txt; the fo"):
+    with pytest.raises(DataError, match="nowhere/EXP.txt"):
         run("--suite", "exp", "--folder", "nowhere")

@@ -10,6 +10,16 @@ from hypothesis import strategies as st
 
 from fullrank.data import structure
 from fullrank.data.structure import structural_colors
+from fullrank.lab.graphs.families import (
+    LATIN_SQUARES,
+    bicyclopentyl,
+    cfi_pair,
+    chang_graphs,
+    decalin,
+    latin_square_graph,
+    rook_graph,
+    shrikhande_graph,
+)
 from shared_data import shared_data
 
 HOPS = [0, 1, 2, 3, None]
@@ -283,19 +293,57 @@ def test_wrong_arguments_are_named(wrong, message):
         structural_colors(path, n, **wrong)
 
 
-@pytest.mark.parametrize(
-    ("hops", "told_apart"), [(0, 0), (1, 246), (2, 280), (None, 324)]
-)
-def test_brec_pairs_told_apart_by_aggregating_colors(hops, told_apart):
-    count = 0
-    for file in sorted((shared_data() / "expressiveness" / "brec").glob("*.g6")):
-        parts = [nx.from_graph6_bytes(line) for line in file.read_bytes().split()]
-        index, n = from_networkx(nx.disjoint_union_all(parts))
-        color = aggregated(index, structural_colors(index, n, hops=hops), rounds=4)
-        ends = np.cumsum([len(part) for part in parts])[:-1]
-        graph = [Counter(part.tolist()) for part in np.split(color, ends)]
-        count += sum(map(Counter.__ne__, graph[::2], graph[1::2]))
-    assert count == told_apart
+def told_apart(parts, **level):
+    """Which graphs, two by two, differ after aggregating their colours four times."""
+    index, n = from_networkx(nx.disjoint_union_all(parts))
+    color = aggregated(index, structural_colors(index, n, **level), rounds=4)
+    ends = np.cumsum([len(part) for part in parts])[:-1]
+    graph = [Counter(part.tolist()) for part in np.split(color, ends)]
+    return [*map(Counter.__ne__, graph[::2], graph[1::2])]
+
+
+@pytest.mark.parametrize("mark", ["pair", "center"])
+def test_cycles_are_told_apart_by_subgraphs_that_reach_around(mark):
+    lengths = range(3, 10)
+    parts = [part for n in lengths for part in cfi_pair(nx.cycle_graph(n))]
+    for hops in HOPS:
+        reach = max(lengths) if hops is None else 2 * hops + 1
+        expected = [n <= reach for n in lengths]
+        assert told_apart(parts, hops=hops, mark=mark) == expected
+
+
+def test_strongly_regular_graphs_are_told_apart_by_two_marks_only():
+    latin = [*map(latin_square_graph, LATIN_SQUARES)]
+    parts = [rook_graph(4), shrikhande_graph(), *latin, *chang_graphs()]
+    for hops in HOPS[1:]:
+        assert told_apart(parts, hops=hops, mark="pair") == [True] * 4
+        assert told_apart(parts, hops=hops, mark="center") == [False] * 4
+
+
+def test_marks_are_bounded_by_the_treewidth_of_cfi_bases():
+    """One mark is bounded by 2-FWL, two by 3-FWL, which need a base of treewidth at
+    most 2 and at most 3; the diamond has 2, K₄ 3 and K₅ 4."""
+    bases = [nx.diamond_graph(), nx.complete_graph(4), nx.complete_graph(5)]
+    parts = [part for base in bases for part in cfi_pair(base)]
+    told = {
+        mark: told_apart(parts, hops=None, mark=mark) for mark in ("center", "pair")
+    }
+    assert told == {"center": [True, False, False], "pair": [True, True, False]}
+
+
+def test_decalin_and_bicyclopentyl_differ_at_two_hops():
+    parts = [decalin(), bicyclopentyl()]
+    told = [told_apart(parts, hops=hops) for hops in HOPS]
+    assert told == [[False], [False], [True], [True], [True]]
+
+
+def test_brec_pairs_told_apart():
+    files = sorted((shared_data() / "expressiveness" / "brec").glob("*.g6"))
+    parts = [
+        nx.from_graph6_bytes(g) for file in files for g in file.read_bytes().split()
+    ]
+    told = [sum(told_apart(parts, hops=hops)) for hops in (0, 1, 2, None)]
+    assert told == [0, 246, 280, 324]
 
 
 def aggregated(index, colors, rounds):

@@ -2,26 +2,28 @@
 
 Every model is the same network around another convolution. A pair counts under the
 protocol of :func:`fullrank.lab.separates`, and the first graph of every pair is also
-compared with a relabeled copy of itself: whoever tells those two apart is wrong.
+compared with a relabeled copy of itself: a model that tells those apart is wrong.
 """
 
+import json
 import time
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any
 
 import torch
 
+from fullrank.bench.provenance import Provenance, provenance
 from fullrank.bench.structure import structural_levels
 from fullrank.data import AddStructuralColors
 from fullrank.lab import PairSuite, separates
 from fullrank.nn import GraphNet
 from fullrank.train.blueprint import degree_histogram
-from fullrank.train.environment import origin
 
 LAYERS, WIDTH = 5, 16
-RELABELINGS = {"brec": 32}  # as its protocol asks
+RELABELINGS = {"brec": 32}  # as its protocol requires
 FEWER_RELABELINGS = 4
 BOUND = "1-WL, exactly"
 PUBLISHED_BREC = {
@@ -32,7 +34,7 @@ PUBLISHED_BREC = {
 
 @dataclass(frozen=True)
 class Contestant:
-    """A convolution by its registered name, and what it needs to be added to graphs."""
+    """An untrained network of one convolution, and the colours that it reads."""
 
     name: str
     conv: str
@@ -73,12 +75,96 @@ def contestants() -> list[Contestant]:
     ]
 
 
+@dataclass(frozen=True)
+class Row:
+    """How many pairs of a suite one model tells apart.
+
+    Attributes:
+        model: The name of the model.
+        suite: The name of the suite.
+        told_apart: The pairs told apart, by category.
+        pairs: All pairs, by category.
+        copies_told_apart: The graphs told apart from a relabeled copy of themselves,
+            all of them mistakes; as all that follows, ``None`` for the 1-WL test.
+        copies: All graphs compared with a copy of themselves.
+        relabelings: How often each graph was relabeled.
+        seconds: How long it took.
+    """
+
+    model: str
+    suite: str
+    told_apart: dict[str, int]
+    pairs: dict[str, int]
+    copies_told_apart: int | None = None
+    copies: int | None = None
+    relabelings: int | None = None
+    seconds: float | None = None
+
+    @property
+    def count(self) -> int:
+        """The pairs told apart, over all categories."""
+        return sum(self.told_apart.values())
+
+    @property
+    def size(self) -> int:
+        """The pairs of the suite."""
+        return sum(self.pairs.values())
+
+
+@dataclass(frozen=True)
+class Setup(Provenance):
+    """What the numbers depend on."""
+
+    network: str
+    weights: str
+
+
+@dataclass(frozen=True)
+class Result:
+    """All rows and what they were measured with."""
+
+    provenance: Setup
+    rows: list[Row]
+
+    def to_json(self) -> str:
+        rows = [
+            {name: value for name, value in asdict(row).items() if value is not None}
+            for row in self.rows
+        ]
+        written = {"provenance": asdict(self.provenance), "rows": rows}
+        return json.dumps(written, indent=1) + "\n"
+
+    @classmethod
+    def from_json(cls, text: str) -> "Result":
+        read = json.loads(text)
+        rows = [Row(**row) for row in read["rows"]]
+        return cls(Setup(**read["provenance"]), rows)
+
+    def to_markdown(self) -> str:
+        """Two tables, BREC by category and all suites, and their provenance."""
+        brec = [row for row in self.rows if row.suite == "brec"]
+        tables = [_category_table(brec)] if brec else []
+        tables.append(_suite_table(self.rows))
+        times = {row.suite: row.relabelings for row in self.rows if row.relabelings}
+        relabeled = "; ".join(f"{suite} {n} times" for suite, n in times.items())
+        fields = asdict(self.provenance).items()
+        made = "; ".join(f"{name} {value}" for name, value in fields)
+        notes = [f"Every graph was relabeled: {relabeled}.", f"Made with {made}."]
+        return "\n\n".join([*tables, *notes]) + "\n"
+
+    def save(self, path: Path) -> None:
+        """Write ``path.json`` and ``path.md``."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.with_suffix(".json").write_text(self.to_json(), encoding="utf-8")
+        path.with_suffix(".md").write_text(self.to_markdown(), encoding="utf-8")
+
+
 def measure(
     contestant: Contestant,
     suite: PairSuite,
     relabelings: int | None = None,
     seed: int = 0,
-) -> dict[str, Any]:
+) -> Row:
     """Count the pairs told apart, by category, and the copies wrongly told apart."""
     start = time.perf_counter()
     if relabelings is None:
@@ -89,74 +175,52 @@ def measure(
     # The fewer relabelings, the easier it is to tell copies apart by mistake.
     few = min(relabelings, FEWER_RELABELINGS)
     wrong = separates(model, copies, few, contestant.colors, seed)
-    return {
-        "model": contestant.name,
-        "suite": suite.name,
-        "told_apart": {group: told for group, (told, _) in found.by_group().items()},
-        "pairs": dict(Counter(suite.groups)),
-        "copies_told_apart": wrong.count,
-        "copies": len(copies),
-        "relabelings": relabelings,
-        "seconds": round(time.perf_counter() - start, 1),
-    }
+    return Row(
+        contestant.name,
+        suite.name,
+        told_apart=suite.count_by_group(found.separated),
+        pairs=dict(Counter(suite.groups)),
+        copies_told_apart=wrong.count,
+        copies=len(copies),
+        relabelings=relabelings,
+        seconds=round(time.perf_counter() - start, 1),
+    )
 
 
-def bound(suite: PairSuite) -> dict[str, Any]:
+def bound(suite: PairSuite) -> Row:
     """Count what the 1-WL test tells apart, without a network and without rounding."""
-    told = Counter(dict.fromkeys(suite.groups, 0))
-    for group, yes in zip(suite.groups, suite.wl_separated().tolist(), strict=True):
-        told[group] += yes
-    return {
-        "model": BOUND,
-        "suite": suite.name,
-        "told_apart": dict(told),
-        "pairs": dict(Counter(suite.groups)),
-    }
+    told_apart = suite.count_by_group(suite.wl_separated())
+    return Row(BOUND, suite.name, told_apart, pairs=dict(Counter(suite.groups)))
 
 
-def provenance(seed: int = 0) -> dict[str, Any]:
-    """What the numbers depend on."""
-    return {
-        **origin(),
-        "network": f"{LAYERS} layers of width {WIDTH}, jumping knowledge, sum readout",
-        "weights": f"untrained, seed {seed}, float64",
-    }
+def setup(seed: int = 0) -> Setup:
+    """What the numbers of this process depend on."""
+    return Setup(
+        **asdict(provenance()),
+        network=f"{LAYERS} layers of width {WIDTH}, jumping knowledge, sum readout",
+        weights=f"untrained, seed {seed}, float64",
+    )
 
 
-def to_markdown(result: dict[str, Any]) -> str:
-    """Two tables, BREC by category and one column a suite, and their provenance."""
-    rows = result["rows"]
-    by_category = [row for row in rows if row["suite"] == "brec"]
-    tables = [_categories(by_category)] if by_category else []
-    tables.append(_suites(rows))
-    times = {row["suite"]: row["relabelings"] for row in rows if "relabelings" in row}
-    relabeled = "; ".join(f"{suite} {count} times" for suite, count in times.items())
-    made = "; ".join(f"{name} {value}" for name, value in result["provenance"].items())
-    notes = [f"Every graph was relabeled: {relabeled}.", f"Made with {made}."]
-    return "\n\n".join([*tables, *notes]) + "\n"
-
-
-def _categories(rows: list[dict[str, Any]]) -> str:
-    pairs = rows[0]["pairs"]
+def _category_table(rows: list[Row]) -> str:
+    pairs = rows[0].pairs
     header = [f"{group} ({count})" for group, count in pairs.items()]
-    lines = [
-        [row["model"], *row["told_apart"].values(), sum(row["told_apart"].values())]
-        for row in rows
+    lines: list[list[object]] = [
+        [row.model, *row.told_apart.values(), row.count] for row in rows
     ]
     blank = [""] * len(pairs)
     lines += [[name, *blank, count] for name, count in PUBLISHED_BREC.items()]
-    return _markdown(["BREC", *header, f"all ({sum(pairs.values())})"], lines)
+    return _markdown(["BREC", *header, f"all ({rows[0].size})"], lines)
 
 
-def _suites(rows: list[dict[str, Any]]) -> str:
+def _suite_table(rows: list[Row]) -> str:
+    sizes = {row.suite: row.size for row in rows}
+    copies = {row.suite: row.copies or 0 for row in rows}
     told: dict[str, dict[str, int]] = {}
     wrong: Counter[str] = Counter()
-    sizes = {row["suite"]: sum(row["pairs"].values()) for row in rows}
-    copies = {row["suite"]: row["copies"] for row in rows if "copies" in row}
     for row in rows:
-        count = sum(row["told_apart"].values())
-        told.setdefault(row["model"], {})[row["suite"]] = count
-        wrong[row["model"]] += row.get("copies_told_apart", 0)
+        told.setdefault(row.model, {})[row.suite] = row.count
+        wrong[row.model] += row.copies_told_apart or 0
     header = [f"{suite} ({size})" for suite, size in sizes.items()]
     lines = [
         [model, *(found.get(suite, "") for suite in sizes), wrong[model]]

@@ -10,13 +10,13 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+from fullrank.bench.provenance import Provenance, provenance
 from fullrank.data import QM9, AddStructuralColors, PackedGraphs
-from fullrank.train.environment import origin
 
 _NODES, _EDGES = 400, 1_000  # of the random graph
 
 
-@dataclass
+@dataclass(frozen=True)
 class Row:
     """One line of the table: a level on a set of graphs."""
 
@@ -25,6 +25,23 @@ class Row:
     seconds: float
     edges: int
     distinct: int
+
+
+@dataclass(frozen=True)
+class Result:
+    """All rows and what they were measured with."""
+
+    provenance: Provenance
+    rows: list[Row]
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self), indent=1) + "\n"
+
+    @classmethod
+    def from_json(cls, text: str) -> "Result":
+        read = json.loads(text)
+        rows = [Row(**row) for row in read["rows"]]
+        return cls(Provenance(**read["provenance"]), rows)
 
 
 def structural_levels(**labels: Any) -> dict[str, AddStructuralColors]:
@@ -45,8 +62,8 @@ def run(quick: bool, json_file: Path | None) -> list[Row]:
     """Measure, print, and write the rows as JSON if a file is named."""
     qm9 = QM9(limit=2_000 if quick else None).graphs
     rows = [
-        measure(name, f"QM9, {len(qm9):,} molecules", level, qm9)
-        for name, level in structural_levels(
+        measure(level, f"QM9, {len(qm9):,} molecules", colors, qm9)
+        for level, colors in structural_levels(
             node_labels="z", edge_labels="edge.bond"
         ).items()
     ]
@@ -60,19 +77,18 @@ def run(quick: bool, json_file: Path | None) -> list[Row]:
         table.add_row(row.level, row.graphs, f"{row.seconds:.2f}", *counts)
     Console().print(table)
     if json_file is not None:
-        written = {"provenance": origin(), "rows": [asdict(row) for row in rows]}
-        json_file.write_text(json.dumps(written, indent=1) + "\n")
+        json_file.write_text(Result(provenance(), rows).to_json())
     return rows
 
 
 def measure(
-    name: str, what: str, level: AddStructuralColors, graphs: PackedGraphs
+    level: str, name: str, colors: AddStructuralColors, graphs: PackedGraphs
 ) -> Row:
-    """Colour graphs once. The time is that of the process, whoever else is at work."""
+    """Colour the graphs of this name once, and take the CPU time of this process."""
     started = time.process_time()
-    colors = level.pack(graphs, progress=True).array("edge_color")
+    found = colors.pack(graphs, progress=True).array("edge_color")
     seconds = time.process_time() - started
-    return Row(name, what, seconds, len(colors), len(np.unique(colors)))
+    return Row(level, name, seconds, len(found), len(np.unique(found)))
 
 
 def random_graph() -> PackedGraphs:

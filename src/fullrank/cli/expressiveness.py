@@ -1,6 +1,5 @@
 """``fullrank expressiveness``: the pairs of graphs that layers tell apart."""
 
-import json
 from pathlib import Path
 
 import typer
@@ -35,6 +34,7 @@ def expressiveness(
     from rich.progress import track
 
     from fullrank.bench import expressiveness as bench
+    from fullrank.errors import ConfigError
     from fullrank.lab import load_suite
 
     suites = [load_suite(name, folder) for name in suite]
@@ -43,16 +43,13 @@ def expressiveness(
     ]
     if not chosen:
         names = ", ".join(each.name for each in bench.contestants())
-        raise ValueError(f"no model has {model!r} in its name; there are {names}")
+        raise ConfigError(f"no model has {model!r} in its name; there are {names}")
     rows = [bench.bound(pairs) for pairs in suites]
     jobs = [(each, pairs) for each in chosen for pairs in suites]
     console = Console(stderr=True)
     for each, pairs in track(jobs, "Telling apart", console=console):
         rows.append(bench.measure(each, pairs, relabelings))
-    result = {"provenance": bench.provenance(), "rows": rows}
-    text = bench.to_markdown(result)
-    Console().print(Markdown(text))
+    result = bench.Result(bench.setup(), rows)
+    Console().print(Markdown(result.to_markdown()))
     if out is not None:
-        out.parent.mkdir(parents=True, exist_ok=True)
-        out.with_suffix(".json").write_text(json.dumps(result, indent=1) + "\n")
-        out.with_suffix(".md").write_text(text)
+        result.save(out)

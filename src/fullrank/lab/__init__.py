@@ -1,11 +1,14 @@
 """What an aggregator, a layer or a model can and cannot tell apart."""
 
-from fullrank.lab.graphs.pairs import SUITES, PairSuite, load_suite, relabel
+from fullrank.lab.graphs.families import cfi_pair
+from fullrank.lab.graphs.pairs import PairSuite, relabel
 from fullrank.lab.graphs.reference import PairNet
 from fullrank.lab.graphs.separates import Separation, separates
+from fullrank.lab.graphs.suites import SUITES, load_suite
 from fullrank.lab.graphs.wl import wl_classes, wl_colors
 from fullrank.lab.probe.collide import Collision, collide
 from fullrank.lab.probe.examine import Finding, examine
+from fullrank.lab.probe.layer_aggregator import as_aggregator, coefficient_aggregator
 from fullrank.lab.probe.neighborhood import Neighborhood, neighborhood_of
 from fullrank.lab.probe.profile import LayerProfile, profile
 from fullrank.lab.theory.aggregators import (
@@ -43,7 +46,6 @@ from fullrank.lab.theory.coefficient_rank import (
 from fullrank.lab.theory.derivation import Derivation, derive
 from fullrank.lab.theory.distance import multiset_distance
 from fullrank.lab.theory.equivariance import Equivariance, is_equivariant
-from fullrank.lab.theory.layer_aggregator import as_aggregator, coefficient_aggregator
 from fullrank.lab.theory.strength import (
     Comparison,
     Proof,
@@ -82,7 +84,6 @@ __all__ = [
     "PairSuite",
     "Product",
     "Proof",
-    "RankMonitor",
     "Separation",
     "StackingGain",
     "Unknown",
@@ -91,6 +92,7 @@ __all__ = [
     "as_aggregator",
     "as_strong",
     "certificate",
+    "cfi_pair",
     "coefficient_aggregator",
     "collide",
     "compare",
@@ -117,7 +119,7 @@ __all__ = [
 
 
 def __getattr__(name: str):
-    # Lightning is slow to import and needed by the monitor only.
+    # Only the monitor needs Lightning, which is slow to import and may be missing.
     if name == "RankMonitor":
         from fullrank.lab.probe.monitor import RankMonitor
 

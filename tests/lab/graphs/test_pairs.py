@@ -4,8 +4,7 @@ import torch
 from torch_geometric.data import Batch, Data
 from torch_geometric.utils import to_networkx
 
-from fullrank.lab import PairSuite, load_suite, relabel
-from shared_data import shared_data
+from fullrank.lab import PairSuite, relabel
 
 
 def isomorphic(one, other):
@@ -13,48 +12,31 @@ def isomorphic(one, other):
     return nx.is_isomorphic(*graphs, node_match=lambda a, b: a["x"] == b["x"])
 
 
-def test_atlas_pairs_agree_in_size_and_are_told_apart_by_1wl_as_networkx_says():
-    suite = load_suite("atlas")
-    sizes = torch.tensor([[g.num_nodes, g.num_edges] for g in suite.graphs])
-    assert torch.equal(sizes[suite.pairs[:, 0]], sizes[suite.pairs[:, 1]])
-    alike = suite.pairs[~suite.wl_separated()]
-    assert len(alike) == 26
-    for i, j in alike.tolist():
-        assert not isomorphic(suite.graphs[i], suite.graphs[j])
+def test_every_two_graphs_of_a_class_are_a_pair():
+    typed = Data(x=torch.eye(2), edge_index=torch.tensor([[0, 1], [1, 0]]))
+    named = nx.Graph([("b", "a"), ("a", "c")])
+    classes = [
+        ("one", [nx.cycle_graph(3), nx.cycle_graph(4), named]),
+        ("two", [typed, typed]),
+        ("alone", [nx.empty_graph(2)]),
+    ]
+    suite = PairSuite.from_classes("mine", classes)
+    assert suite.pairs.tolist() == [[0, 1], [0, 2], [1, 2], [3, 4]]
+    assert suite.groups == ("one", "one", "one", "two")
+    assert suite.count_by_group(torch.tensor([1, 0, 1, 0]) > 0) == {"one": 2, "two": 0}
+    assert suite.graphs[3] is typed
+    assert (suite.graphs[5].num_nodes, suite.graphs[5].num_edges) == (2, 0)
+    path = to_networkx(suite.graphs[2], to_undirected=True)
+    assert nx.is_isomorphic(path, named)
+    assert suite.graphs[2].x.tolist() == [[1.0]] * 3
 
 
-def test_csl_has_ten_classes_that_1wl_confuses():
-    suite = load_suite("csl")
-    assert len(suite) == 45
-    assert not suite.wl_separated().any()
-    first, second = suite.pairs[0]
-    assert not isomorphic(suite.graphs[first], suite.graphs[second])
-
-
-@pytest.mark.parametrize(
-    ("name", "num_graphs", "num_pairs"),
-    # graph8c: 312 is the count that Balcilar et al. (2021) report for 1-WL.
-    [
-        ("brec", 800, 400),
-        ("exp", 1200, 600),
-        ("sr25", 15, 105),
-        ("graph8c", 395, 312),
-    ],
-)
-def test_suites_read_from_files_hold_only_pairs_that_1wl_confuses(
-    name, num_graphs, num_pairs
-):
-    suite = load_suite(name, shared_data() / "expressiveness")
-    assert len(suite.graphs) == num_graphs
-    assert len(suite) == num_pairs
-    assert not suite.wl_separated().any()
-
-
-def test_exp_has_the_published_mean_number_of_nodes():
-    graphs = load_suite("exp", shared_data() / "expressiveness").graphs
-    mean = sum(graph.num_nodes for graph in graphs) / len(graphs)
-    assert mean == pytest.approx(44.45, abs=0.01)
-    assert all(graph.is_undirected() for graph in graphs)
+def test_copies_are_isomorphic():
+    suite = PairSuite.from_classes("mine", [("g", [nx.petersen_graph()])])
+    copies = suite.isomorphic_copies()
+    assert copies.pairs.tolist() == [[0, 1]]
+    assert not torch.equal(copies.graphs[0].edge_index, copies.graphs[1].edge_index)
+    assert isomorphic(*copies.graphs)
 
 
 def test_relabeling_a_batch_gives_isomorphic_graphs_with_their_attributes():
@@ -73,10 +55,6 @@ def test_relabeling_a_batch_gives_isomorphic_graphs_with_their_attributes():
         assert torch.equal(after.edge_attr, (ends.sum(dim=0) + ends.prod(dim=0)).long())
 
 
-def test_what_is_asked_wrongly_is_answered_with_a_sentence():
-    with pytest.raises(ValueError, match="no suite 'brek'; choose one of atlas"):
-        load_suite("brek")
-    with pytest.raises(ValueError, match="'brec' is read from files"):
-        load_suite("brec")
-    with pytest.raises(ValueError, match="0 groups for pairs of shape"):
+def test_each_pair_needs_a_group():
+    with pytest.raises(ValueError, match="'odd' has 0 groups"):
         PairSuite("odd", [], torch.zeros(1, 2), ())

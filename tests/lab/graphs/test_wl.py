@@ -32,7 +32,7 @@ def test_agrees_with_networkx_on_the_whole_atlas():
     assert len(set(theirs)) < len(graphs)
 
 
-def refined_by_hand(edges, labels):
+def plain_refinement(edges, labels):
     colors = list(labels)
     for _ in labels:
         colors = [
@@ -59,7 +59,7 @@ def test_labelled_directed_multigraphs_agree_with_a_plain_refinement(case):
     labels, edges = case
     edge_index = torch.tensor(edges, dtype=torch.long).view(-1, 2).T
     ours = wl_colors(edge_index, len(labels), labels=torch.tensor(labels))
-    assert same_partition(ours.tolist(), refined_by_hand(edges, labels))
+    assert same_partition(ours.tolist(), plain_refinement(edges, labels))
 
 
 def test_rounds_bound_how_far_a_node_sees():

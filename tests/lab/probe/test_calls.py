@@ -3,6 +3,7 @@ import torch
 from torch_geometric.data import Data
 from torch_geometric.nn import GCNConv, SAGEConv
 
+from fullrank.errors import ConfigError
 from fullrank.lab.probe.calls import record_calls
 from fullrank.nn import GraphNet
 
@@ -58,11 +59,11 @@ def test_a_model_may_call_its_layer_conv_and_give_it_weights():
     assert call.edge_attr.tolist() == [0.5, 2.0]
 
 
-def test_what_the_probe_cannot_read_is_refused_with_a_sentence():
+def test_calls_that_the_probe_cannot_read_are_refused():
     data = graph()
 
     def bipartite(layer, data):
         return layer((data.x, data.x), data.edge_index)
 
-    with pytest.raises(ValueError, match="SAGEConv is called with tuple and Tensor"):
+    with pytest.raises(ConfigError, match="SAGEConv is called with tuple and Tensor"):
         record_calls(SAGEConv(2, 2), data, bipartite)

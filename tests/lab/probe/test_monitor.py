@@ -9,7 +9,7 @@ from fullrank.lab import RankMonitor, profile
 from fullrank.nn import CombConv, ExpandingConv
 
 
-class SomebodysModel(lightning.LightningModule):
+class UserModel(lightning.LightningModule):
     def __init__(self):
         super().__init__()
         self.first = ExpandingConv(4, 8, num_aggregators=2)
@@ -51,7 +51,7 @@ def run(module, batch):
     return module(batch.x, batch.edge_index, batch.batch)
 
 
-def test_it_logs_rank_and_sampling_of_each_layer_of_anybodys_model(tmp_path):
+def test_it_logs_rank_and_sampling_of_each_layer_of_any_model(tmp_path):
     torch.manual_seed(0)
     monitor, collect = RankMonitor(run=run), Collect()
     trainer = lightning.Trainer(
@@ -64,7 +64,7 @@ def test_it_logs_rank_and_sampling_of_each_layer_of_anybodys_model(tmp_path):
         enable_progress_bar=False,
         enable_model_summary=False,
     )
-    model = SomebodysModel()
+    model = UserModel()
     trainer.fit(model, DataLoader(graphs(), batch_size=4))
     (logged,) = collect.seen
     assert set(logged) == {
@@ -80,6 +80,6 @@ def test_it_logs_rank_and_sampling_of_each_layer_of_anybodys_model(tmp_path):
     assert float(logged["rank J/third"]) == third.mean("rank J") == 1
 
 
-def test_it_can_be_asked_seldom():
+def test_the_number_of_epochs_is_checked():
     with pytest.raises(ValueError, match="at least 1, got 0"):
         RankMonitor(every_n_epochs=0)

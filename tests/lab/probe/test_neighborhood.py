@@ -34,6 +34,9 @@ def test_edge_features_come_along(graph):
     assert_close(conv(star.x, star.edge_index, star.edge_attr)[0], whole[4])
 
 
-def test_it_needs_a_matrix():
+def test_wrong_shapes_and_nodes_are_refused(graph):
     with pytest.raises(ValueError, match="got features of shape \\(3,\\)"):
         Neighborhood(torch.ones(3))
+    for node in (-1, 12):
+        with pytest.raises(ValueError, match=f"got {node}"):
+            neighborhood_of(node, *graph)

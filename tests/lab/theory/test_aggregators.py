@@ -120,15 +120,15 @@ def test_products_and_compositions():
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: Multiset([]), "at least one row"),
-        (lambda: Multiset([1, 2], degrees=(3, 2)), "the first of them 2"),
-        (lambda: Multiset([1, 2], degrees=(2, 1)), "at least 2"),
-        (lambda: NMEAN(Multiset([1, 2])), "needs the degrees"),
-        (lambda: MatrixAggregator([[1, 2]])(Multiset([1])), "aggregates 2 rows, got 1"),
+        (lambda: Multiset([]), r"\[\]"),
+        (lambda: Multiset([1, 2], degrees=(3, 2)), r"\(3, 2\)"),
+        (lambda: Multiset([1, 2], degrees=(2, 1)), r"\(2, 1\)"),
+        (lambda: NMEAN(Multiset([1, 2])), "degrees"),
+        (lambda: MatrixAggregator([[1, 2]])(Multiset([1])), "2 rows, got 1"),
         (lambda: moment(0), "at least 1, got 0"),
         (lambda: powers(0), "at least 1, got 0"),
     ],
 )
-def test_what_is_asked_wrongly_is_answered_with_a_sentence(make, message):
+def test_invalid_arguments_are_refused(make, message):
     with pytest.raises(ValueError, match=message):
         make()

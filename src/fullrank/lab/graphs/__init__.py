@@ -1,1 +1,2 @@
-"""Whole graphs: which pairs are told apart."""
+"""Whole graphs: the Weisfeiler-Leman test, pairs of graphs that it confuses, and which
+of them a model tells apart."""

@@ -1,4 +1,4 @@
-"""Count the graph pairs whose embeddings a model really tells apart."""
+"""Count the graph pairs that a model really tells apart."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -8,8 +8,9 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Batch, Data
 
+from fullrank.errors import ConfigError
 from fullrank.lab.graphs.pairs import PairSuite, relabel
-from fullrank.lab.probe.precision import double, frozen_copy
+from fullrank.lab.precision import double, frozen_copy
 
 SPREAD_FACTOR = 100.0
 SMALLEST_RELATIVE_GAP = 1e-9
@@ -43,13 +44,9 @@ class Separation:
         return int(self.separated.sum())
 
     def by_group(self) -> dict[str, tuple[int, int]]:
-        """Of each category: how many pairs are told apart, and how many there are."""
+        """For each category: how many pairs are told apart, and how many there are."""
+        told = self.suite.count_by_group(self.separated)
         total = Counter(self.suite.groups)
-        told = Counter(
-            group
-            for group, yes in zip(self.suite.groups, self.separated, strict=True)
-            if yes
-        )
         return {group: (told[group], total[group]) for group in total}
 
     def __str__(self) -> str:
@@ -79,6 +76,8 @@ def separates(
             the structure: what is not invariant then shows as spread.
         seed: Seeds the relabelings.
     """
+    if relabelings < 2:
+        raise ConfigError(f"relabelings must be at least 2, got {relabelings}")
     model = frozen_copy(model)
     generator = torch.Generator().manual_seed(seed)
     means, spreads = [], []

@@ -23,8 +23,8 @@ def wl_colors(
     Args:
         edge_index: Edges as two rows, source and target.
         num_nodes: Number of nodes.
-        labels: What is known of the nodes before, one row or number each.
-        rounds: Stop after so many rounds, otherwise when nothing is split any more.
+        labels: Initial labels, one row or number per node.
+        rounds: How many rounds to run; by default until the colours are stable.
 
     Returns:
         One colour per node, numbered from 0.

@@ -10,6 +10,7 @@ from torch import Tensor
 from torch_geometric.data import Data
 from torch_geometric.nn import MessagePassing
 
+from fullrank.errors import ConfigError
 from fullrank.nn.resolver import AddEdgeFeatures
 
 
@@ -38,7 +39,7 @@ def record_calls(
     batch: Data,
     run: Callable[[torch.nn.Module, Data], Any] | None = None,
 ) -> list[Call]:
-    """Run a model, or one layer, and see what its convolutions are called with.
+    """Run a model, or one layer, and record what its convolutions are called with.
 
     Args:
         model: A model, or a layer called as ``layer(x, edge_index[, edge_attr])``.
@@ -54,8 +55,9 @@ def record_calls(
         else:
             model(batch)
     if not calls:
-        raise ValueError(
-            f"{type(model).__name__} called no convolution of PyG or of fullrank"
+        raise ConfigError(
+            f"{type(model).__name__} called no convolution of PyG or of fullrank, so "
+            f"there is nothing to probe"
         )
     return calls
 
@@ -112,12 +114,12 @@ def _read_call(name: str, conv: torch.nn.Module, args: tuple, kwargs: dict) -> C
     named = dict(zip(("x", "edge_index", "edge_attr"), args, strict=False)) | kwargs
     x, edge_index = named.pop("x", None), named.pop("edge_index", None)
     if not isinstance(x, Tensor) or not _are_edges(edge_index):
-        raise ValueError(
+        raise ConfigError(
             f"the probe reads layers called as layer(x, edge_index[, edge_attr]) with "
             f"tensors, but {name} is called with {type(x).__name__} and "
             f"{type(edge_index).__name__}"
         )
-    # GCN and its relatives call their third argument so.
+    # The name of the third argument in GCN and similar layers.
     if "edge_weight" in named:
         named["edge_attr"] = named.pop("edge_weight")
     attr = named.pop("edge_attr", None)

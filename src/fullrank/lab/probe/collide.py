@@ -7,10 +7,11 @@ import torch
 from torch import Tensor
 from torch.autograd.functional import jacobian
 
+from fullrank.errors import ConfigError
+from fullrank.lab.precision import frozen_copy
 from fullrank.lab.probe.hooks import aggregates
 from fullrank.lab.probe.jacobian import run_on
 from fullrank.lab.probe.neighborhood import Neighborhood
-from fullrank.lab.probe.precision import frozen_copy
 from fullrank.lab.theory.coefficient_rank import null_space
 from fullrank.lab.theory.distance import multiset_distance, nearest_reordering
 from fullrank.nn.conv.base import RankConv
@@ -27,12 +28,12 @@ class Collision:
         found: Whether the outputs agree, to 1e-9 of their size.
         first: The given neighbourhood.
         second: The other one, with the same centre, size and degrees.
-        outputs: What the layer says of each, in float64.
+        outputs: The layer's output for each, in float64.
         gap: Largest difference of the outputs; if nothing was found, the smallest gap
             that was reached.
         distance: How far the neighbours of the second are from every reordering of
             those of the first.
-        starts: How many times the search set out.
+        starts: How many starting points were tried.
         free: How many numbers the search may change, the neighbours' features.
         sensed: On how many of them the output depends near the first neighbourhood,
             the rank of its Jacobian; if fewer than `free`, a collision is near.
@@ -73,21 +74,21 @@ def collide(
     every reordering of the first.
 
     A layer whose output has fewer numbers than the neighbours have free features
-    collides always, ours too: that is counting, not weakness. What differs is the
-    *aggregate*, before the output is made of it.
+    always collides, ours included: that is counting, not weakness. What differs is the
+    *aggregate*, from which the output is computed.
 
     Args:
         layer: Any layer called as ``layer(x, edge_index[, edge_attr])``.
         neighborhood: The first one; a tensor holds the centre's features in row 0.
-        of: Compare the layer's ``"output"``, or the ``"aggregate"`` it is made of.
+        of: Compare the layer's ``"output"``, or the ``"aggregate"`` it comes from.
         distance: How different the second must be from every reordering.
-        starts: How often to set out, each time in another direction.
+        starts: How many starting points to try, each in a different direction.
         seed: Seeds the directions.
     """
     if isinstance(neighborhood, Tensor):
         neighborhood = Neighborhood(neighborhood)
     if len(neighborhood) < 2:
-        raise ValueError("the neighbourhood has no neighbours that could be changed")
+        raise ValueError("collide needs at least one neighbour, got only the centre")
     first = neighborhood.double()
     read = _reader(frozen_copy(layer), first, of)
     origin = first.x[1:].clone()  # [n - 1, d]
@@ -130,7 +131,7 @@ class _Search:
         self.best = origin
 
     def descend(self, point: Tensor) -> bool:
-        """Walk from a point; tell whether a collision was reached."""
+        """Take steps from a point; return whether a collision was reached."""
         point = self._away(point)
         error = self._error(point)
         for _ in range(NEWTON_STEPS):
@@ -187,7 +188,7 @@ def _starting_points(
 
 
 def _directions(count: int, index: int, generator: torch.Generator) -> Tensor:
-    """By turns a random mixture of all directions and one of them alone."""
+    """Alternately a random mixture of all directions and one of them alone."""
     mixture = torch.randn(count, generator=generator, dtype=torch.float64)
     if index % 2 == 0:
         return mixture
@@ -200,9 +201,9 @@ def _directions(count: int, index: int, generator: torch.Generator) -> Tensor:
 def _reader(
     layer: torch.nn.Module, neighborhood: Neighborhood, of: str
 ) -> Callable[[Tensor], Tensor]:
-    """What the layer says of the centre, as a function of the neighbours' features."""
+    """The layer's output at the centre, as a function of the neighbours' features."""
     if of not in ("output", "aggregate"):
-        raise ValueError(f"choose 'output' or 'aggregate' to collide, got {of!r}")
+        raise ValueError(f"of must be 'output' or 'aggregate', got {of!r}")
     run = _run if of == "output" else _aggregate
 
     def read(neighbors: Tensor) -> Tensor:
@@ -217,7 +218,7 @@ def _run(layer: torch.nn.Module, neighborhood: Neighborhood) -> Tensor:
 
 
 def _aggregate(layer: torch.nn.Module, neighborhood: Neighborhood) -> Tensor:
-    """The centre's aggregate: the summed expansion, or what PyG's layers aggregate."""
+    """The centre's aggregate: the summed expansion, or that of a PyG layer."""
     if isinstance(layer, RankConv):
         graph = neighborhood.graph()
         local = layer.neighborhoods(graph.x, graph.edge_index, graph.edge_attr)
@@ -225,8 +226,8 @@ def _aggregate(layer: torch.nn.Module, neighborhood: Neighborhood) -> Tensor:
         return expanded[local.dst == 0].sum(dim=0)
     seen = aggregates(layer, lambda: _run(layer, neighborhood))
     if not seen:
-        raise ValueError(
-            f"{type(layer).__name__} calls no aggregate of PyG's MessagePassing; "
-            f"collide its output instead"
+        raise ConfigError(
+            f"{type(layer).__name__} never calls MessagePassing.aggregate, so it has "
+            f"no aggregate to collide; collide its output instead"
         )
     return torch.cat([aggregate[0].flatten() for aggregate in seen])

@@ -6,10 +6,10 @@ import torch
 from torch_geometric.data import Data
 from torch_geometric.utils import degree
 
+from fullrank.lab.precision import double, frozen_copy
 from fullrank.lab.probe.calls import Call, record_calls
 from fullrank.lab.probe.collide import Collision, collide
 from fullrank.lab.probe.neighborhood import Neighborhood, neighborhood_of
-from fullrank.lab.probe.precision import double, frozen_copy
 from fullrank.lab.probe.profile import LayerProfile, profile_call
 from fullrank.lab.theory.coefficient_rank import numerical_rank
 

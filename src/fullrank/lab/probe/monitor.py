@@ -1,20 +1,27 @@
-"""Watch rank and sampling while a model trains."""
+"""Log rank and sampling while a model trains."""
 
 from collections.abc import Callable
 from typing import Any
 
-import lightning
 import torch
 from torch_geometric.data import Data
 
+from fullrank.errors import MissingPackage
 from fullrank.lab.probe.profile import profile
 
+try:
+    from lightning import Callback
+except ModuleNotFoundError:
+    raise MissingPackage(
+        "RankMonitor needs Lightning: pip install 'fullrank[program]'"
+    ) from None
 
-class RankMonitor(lightning.Callback):
-    """Log how much rank each convolution keeps, and over whom it sums.
+
+class RankMonitor(Callback):
+    """Log how much rank each convolution keeps, and what share of neighbours it sums.
 
     Works with any Lightning module that holds convolutions of PyG or of fullrank. The
-    first training batch is kept and probed at the end of the epochs; what is logged is
+    first training batch is kept and probed at the end of the epochs. Logged are
     ``kept/<layer>`` and ``sampling/<layer>`` for layers whose coefficients can be
     read, ``rank M/<layer>`` for CombConv, and ``rank J/<layer>`` or
     ``rank J (moving)/<layer>`` for others.

@@ -15,7 +15,7 @@ class Neighborhood:
     Attributes:
         x: Features, the centre's in the first row, ``[n, d]``.
         degrees: :math:`|\mathcal{N}(u)|` of each row, itself included, ``[n]``; by
-            default each neighbour knows the centre only.
+            default each neighbour is joined to the centre only.
         edge_attr: Features of the edges to the neighbours, ``[n - 1, q]``.
     """
 
@@ -48,7 +48,7 @@ class Neighborhood:
         """A star with the centre as node 0.
 
         Where degrees are given, one more node, with features 0, points at the
-        neighbours as often as their degree asks for.
+        neighbours as often as their degree requires.
         """
         n = len(self)
         spokes = torch.stack([torch.arange(1, n), torch.zeros(n - 1, dtype=torch.long)])
@@ -67,7 +67,7 @@ class Neighborhood:
 def neighborhood_of(
     node: int, x: Tensor, edge_index: Tensor, edge_attr: Tensor | None = None
 ) -> Neighborhood:
-    """Cut the neighbourhood of a node out of a graph.
+    """Extract the neighbourhood of a node from a graph.
 
     Args:
         node: The centre.
@@ -75,6 +75,8 @@ def neighborhood_of(
         edge_index: Edges; self-loops are left out.
         edge_attr: Features of the edges.
     """
+    if not 0 <= node < len(x):
+        raise ValueError(f"node must be one of {len(x)} nodes, got {node}")
     edge_index, edge_attr = remove_self_loops(edge_index, edge_attr)
     into = (edge_index[1] == node).nonzero().flatten()
     rows = torch.cat([torch.tensor([node]), edge_index[0, into]])

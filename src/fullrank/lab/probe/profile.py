@@ -1,7 +1,7 @@
-r"""How much rank a layer keeps, and over whom it really sums, node by node.
+"""How much rank a layer keeps, and how many neighbours it really sums, node by node.
 
-Coefficients of our layers are read. Any other PyG layer is probed by the Jacobian of
-its output with respect to each neighbour.
+The coefficients of our own layers are read. Any other PyG layer is probed by the
+Jacobian of its output with respect to each neighbour.
 """
 
 from collections.abc import Callable
@@ -13,10 +13,11 @@ from torch import Tensor
 from torch_geometric.data import Batch, Data
 from torch_geometric.utils import cumsum, degree
 
+from fullrank.errors import DataError
+from fullrank.lab.precision import frozen_copy
 from fullrank.lab.probe.calls import Call, record_calls
 from fullrank.lab.probe.jacobian import has_fixed_weights, neighbor_slopes
 from fullrank.lab.probe.neighborhood import neighborhood_of
-from fullrank.lab.probe.precision import frozen_copy
 from fullrank.lab.theory.coefficient_rank import ranks
 from fullrank.nn import CombConv
 from fullrank.nn.conv.base import RankConv
@@ -37,7 +38,7 @@ class LayerProfile:
         kind: Its class.
         how: ``"coefficients"`` if M was read; ``"jacobian"`` if it was probed with
             the weights of the neighbours held fixed; ``"moving jacobian"`` if the
-            weights moved along, which is another quantity, never to be compared.
+            weights moved along, which is a different quantity, not to be compared.
         size: Number of neighbours n; for layers that were read it counts the node
             itself, as :math:`\\mathcal{N}(v)` does.
         values: The measured quantities by name: ``rank M``, ``rank H``, ``rank R``,
@@ -64,7 +65,7 @@ class LayerProfile:
         return {n: float(values[self.size == n].mean()) for n in sizes}
 
     def quantities(self) -> list[str]:
-        """What :meth:`mean` and :meth:`by_degree` can be asked for."""
+        """The quantities that :meth:`mean` and :meth:`by_degree` accept."""
         return [*self.values, *(["sampling"] if self.sampling is not None else [])]
 
     def _per_node(self, quantity: str) -> Tensor:
@@ -94,8 +95,8 @@ def profile(
     Args:
         model: A model, or a layer called as ``layer(x, edge_index[, edge_attr])``.
         batch: A PyG graph or batch.
-        rtol: Relative tolerance of all ranks; it must stand above the precision of
-            the model.
+        rtol: Relative tolerance of all ranks; it must exceed the precision of the
+            model.
         max_nodes: How many nodes are probed, drawn at random, where a Jacobian is
             needed.
         run: How to run the model on the batch, by default ``model(batch)``.
@@ -211,7 +212,9 @@ def _draw_nodes(call: Call, max_nodes: int) -> Tensor:
     source, target = call.edge_index
     nodes = target[source != target].unique()
     if not len(nodes):
-        raise ValueError(f"no node of the batch has a neighbour for {call.name} to see")
+        raise DataError(
+            f"{call.name} cannot be probed: no node of the batch has a neighbour"
+        )
     generator = torch.Generator().manual_seed(0)
     drawn = torch.randperm(len(nodes), generator=generator)[:max_nodes]
     return nodes[drawn].sort().values

@@ -1,1 +1,2 @@
-"""Aggregators, their order, coefficient matrices."""
+"""What the paper proves: aggregators, their partial order, coefficient matrices, and
+the derivation of Re-SUM's three stages."""

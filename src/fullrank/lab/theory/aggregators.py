@@ -42,13 +42,13 @@ class Multiset:
     def _check_degrees(self, degrees: tuple[int, ...]) -> None:
         if len(degrees) != len(self) or degrees[0] != len(self) or min(degrees) < 1:
             raise ValueError(
-                f"degrees of a neighbourhood of {len(self)} must be {len(self)} "
-                f"numbers, the first of them {len(self)}, got {degrees}"
+                f"a neighbourhood of {len(self)} needs {len(self)} degrees, the first "
+                f"of them {len(self)}, got {degrees}"
             )
         if any(degree < 2 for degree in degrees[1:]):
             raise ValueError(
-                f"a neighbour knows itself and the centre, so its degree is at least "
-                f"2, got {degrees}"
+                f"the degree of a neighbour counts itself and the centre, so it is "
+                f"at least 2, got {degrees}"
             )
 
     @property
@@ -85,7 +85,7 @@ class Aggregator:
     """A function of multisets.
 
     Attributes:
-        name: How it is called in tables.
+        name: Its name in tables.
         linear: Whether it is a weighted sum of the rows whose weights do not depend
             on them, and hence equivariant.
         uses_degrees: Whether it reads the degrees of a multiset.
@@ -118,13 +118,13 @@ class Statistic(Aggregator):
     """An aggregator given by an exact formula, column by column.
 
     Args:
-        name: How it is called.
+        name: Its name.
         formula: From the multiset to fractions.
         finish: An injective map from those to the true output, such as a root.
         linear: As in :class:`Aggregator`.
         uses_degrees: As in :class:`Aggregator`.
-        contents: Names of the numbers it gives, by default the one of its own name;
-            of two statistics, one whose contents include the other's is as strong.
+        contents: Names of the numbers it returns, by default its own name; a statistic
+            is at least as strong as another whose contents it includes.
     """
 
     name: str
@@ -281,7 +281,7 @@ class Custom(Aggregator):
 
 
 def aggregator(function: Callable | Aggregation, name: str | None = None) -> Aggregator:
-    """Let a Python function or one of PyG's ``Aggregation`` modules join.
+    """Make an aggregator of a function or of one of PyG's ``Aggregation`` modules.
 
     The function receives the rows as a float64 tensor. Beware of modules that are not
     what their name says to the last digit: PyG's ``StdAggregation`` sets small values
@@ -318,7 +318,7 @@ def powers(order: int) -> Statistic:
     r"""The sums of powers
     :math:`\sum_i x_i, \sum_i x_i^2, \dots, \sum_i x_i^k`."""
     if order < 1:
-        raise ValueError(f"powers go up to at least 1, got {order}")
+        raise ValueError(f"the order of powers must be at least 1, got {order}")
 
     def formula(x: Multiset) -> np.ndarray:
         return np.stack([(x.rows**k).sum(axis=0) for k in range(1, order + 1)])
@@ -349,7 +349,7 @@ def _signed_root(order: int) -> Callable[[np.ndarray], np.ndarray]:
 
 def _normalized_mean(x: Multiset) -> np.ndarray:
     if x.degrees is None:
-        raise ValueError("nMEAN needs the degrees of the rows; give Multiset degrees")
+        raise ValueError("nMEAN needs the degrees of the rows: Multiset(rows, degrees)")
     weights = np.array([_inverse_root(len(x) * degree) for degree in x.degrees])
     return weights.dot(x.rows)
 

@@ -224,7 +224,7 @@ class Certificate:
         return self.rank == self.needed
 
     def guaranteed_gap(self, first: Tensor, second: Tensor) -> float:
-        """How far apart the outputs for these two sequences are at least."""
+        """A lower bound on the distance between the outputs for two sequences."""
         size = torch.cat([first.flatten(), second.flatten()]).norm()
         return self.smallest_singular_value * float(size)
 

@@ -7,7 +7,6 @@ from torch import Tensor
 from torch_geometric.typing import Adj
 
 from fullrank.nn.conv.expanding_conv import ExpandingConv
-from fullrank.nn.kernels.edgewise import spread, sum_rows
 from fullrank.nn.neighborhoods import Neighborhoods
 from fullrank.nn.runs_as import is_linear, runs_as
 
@@ -56,17 +55,19 @@ class Derivation:
 
     def aggregated(self, i: int) -> Tensor:
         r"""Return :math:`\bar{\mathbf{r}}_{v_i}` of every node, :math:`(N, s, d)`."""
-        pairs = torch.arange(self.local.src.size(0), device=self.local.src.device)
         m = self.coefficients * self.sampled[:, i, None]
-        size = self.local.x_dst.size(0)
-        return spread(self.local.neighbors(), m, pairs, self.local.dst, size)
+        return self._sum(m[:, :, None] * self.local.neighbors()[:, None, :])
 
     def rebuild(self) -> Tensor:
         """Return the layer's output, put together from the three stages."""
-        size = self.local.x_dst.size(0)
-        counts = sum_rows(self.sampled.to(self.weight.dtype), self.local.dst, size)
+        counts = self._sum(self.sampled.to(self.weight.dtype))
         sums = [self.aggregated(i).flatten(1) @ w for i, w in enumerate(self.weight)]
         return torch.stack(sums, dim=1) + counts * self.bias
+
+    def _sum(self, values: Tensor) -> Tensor:
+        """Sum the values of all pairs of each node, ``[E, ...]`` to ``[N, ...]``."""
+        out = values.new_zeros(self.local.x_dst.size(0), *values.shape[1:])
+        return out.index_add(0, self.local.dst, values)
 
 
 def derive(
@@ -75,7 +76,7 @@ def derive(
     edge_index: Adj,
     edge_attr: Tensor | None = None,
 ) -> Derivation:
-    """Take an ExpandingConv with Re-SUM and a one-layer MLP apart.
+    """Take apart an ExpandingConv with Re-SUM and a one-layer MLP.
 
     Args:
         conv: A layer made with ``mlp=Sequential(Linear(s * d, out), ReLU())``.

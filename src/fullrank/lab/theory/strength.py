@@ -76,7 +76,7 @@ class Witness:
 
 @dataclass(frozen=True)
 class Unknown:
-    """Neither proved nor refuted, after looking at so many multisets."""
+    """Neither proved nor refuted, after a search among this many multisets."""
 
     looked_at: int
 
@@ -276,7 +276,7 @@ def _two_rows(
 
 
 def _search(f: Aggregator, g: Aggregator, dim: int) -> Evidence:
-    """Group small multisets by what f says and look for two that g tells apart."""
+    """Group small multisets by their f and look for two that g tells apart."""
     pool = dim, f.uses_degrees or g.uses_degrees
     size = _size(f) or _size(g)
     multisets = _small_multisets(*pool)

@@ -12,8 +12,8 @@ from torch import Tensor
 from torch_geometric.nn import GCNConv, GINConv
 from torch_geometric.nn.aggr import SumAggregation
 
+from fullrank.lab.precision import frozen_copy
 from fullrank.lab.probe.neighborhood import Neighborhood
-from fullrank.lab.probe.precision import frozen_copy
 from fullrank.lab.theory.aggregators import (
     MEAN,
     NMEAN,
@@ -41,12 +41,12 @@ _KNOWN_COEFFICIENTS: dict[type[Coefficients], Aggregator] = {
 
 
 @dataclass(frozen=True, repr=False)
-class OfNeighborhood(Aggregator):
+class NeighborhoodAggregator(Aggregator):
     """A function of a centre, its neighbours and their degrees.
 
     Args:
         function: From a neighbourhood in float64 to a tensor.
-        name: How it is called.
+        name: Its name.
         uses_degrees: Whether it reads the degrees.
     """
 
@@ -62,11 +62,11 @@ class OfNeighborhood(Aggregator):
 
 
 def as_aggregator(layer: torch.nn.Module, name: str | None = None) -> Aggregator:
-    """See a layer as a function from the neighbourhood of a node to its new features.
+    """The function of a layer from the neighbourhood of a node to its new features.
 
     Args:
         layer: Any layer called as ``layer(x, edge_index)``.
-        name: How to call it, by default as its class.
+        name: Its name, by default that of the class.
     """
     name = name or type(layer).__name__
     layer = frozen_copy(layer)
@@ -76,7 +76,9 @@ def as_aggregator(layer: torch.nn.Module, name: str | None = None) -> Aggregator
         return After(layer.nn, SUM, name=name)
     if isinstance(layer, ExpandingConv) and _sums_before_its_mlp(layer):
         return After(layer.mlp, coefficient_aggregator(layer.coefficients), name=name)
-    return OfNeighborhood(lambda local: _center_output(layer, local), name, True)
+    return NeighborhoodAggregator(
+        lambda local: _center_output(layer, local), name, True
+    )
 
 
 def coefficient_aggregator(coefficients: Coefficients) -> Aggregator:
@@ -96,7 +98,7 @@ def coefficient_aggregator(coefficients: Coefficients) -> Aggregator:
         return frozen(pairs).T @ local.x  # [s, d]
 
     name = f"Σ m h of {type(coefficients).__name__}"
-    return OfNeighborhood(aggregate, name, uses_degrees=False)
+    return NeighborhoodAggregator(aggregate, name, uses_degrees=False)
 
 
 def _is_plain_gcn(layer: GCNConv) -> bool:

@@ -2,7 +2,7 @@ import torch
 from torch_geometric.data import Data
 from torch_geometric.nn import GCNConv
 
-from fullrank.lab.probe.precision import double, frozen_copy
+from fullrank.lab.precision import double, frozen_copy
 
 
 def test_a_copy_is_made_and_the_model_left_as_it_was():
