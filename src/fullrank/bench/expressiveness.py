@@ -20,7 +20,7 @@ from fullrank.bench.structure import structural_levels
 from fullrank.data import AddStructuralColors
 from fullrank.lab import PairSuite, separates
 from fullrank.nn import GraphNet
-from fullrank.train.blueprint import degree_histogram
+from fullrank.train.model import degree_histogram
 
 LAYERS, WIDTH = 5, 16
 RELABELINGS = {"brec": 32}  # as its protocol requires
