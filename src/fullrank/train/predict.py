@@ -1,7 +1,6 @@
 """Predictions of trained models for SMILES, SDF files and folders of graphs."""
 
 import csv
-import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -11,15 +10,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from fullrank.data import DataError, Graph, PackedGraphs, PackedLoader, read_tu_inputs
-from fullrank.data.packages import need
-from fullrank.data.tables import (
-    ENCODING,
-    check_columns,
-    delimiter_of,
-    is_table,
-    reading_table,
+from fullrank.data import (
+    DataError,
+    Graph,
+    GraphFeaturizer,
+    MoleculeFeaturizer,
+    PackedGraphs,
+    PackedLoader,
+    QM9Featurizer,
+    featurize,
+    open_table,
 )
+from fullrank.data.tables import delimiter_of, is_table
 from fullrank.train.config import Config, ConfigError
 from fullrank.train.files import replacing
 from fullrank.train.saved import load_task, run_folders
@@ -28,7 +30,6 @@ from fullrank.train.task import GraphTask
 
 if TYPE_CHECKING:
     import pandas as pd
-    from rdkit import Chem
 
 ROWS_AT_ONCE = 1024
 REASON = "reason"
@@ -92,10 +93,8 @@ class Predictor:
         import pandas as pd
 
         reader = Reader(self.config)
-        chunks = [
-            self.rows([_attempt(reader.from_smiles, text) for text in texts])
-            for texts in _chunks(smiles)
-        ]
+        graphs = featurize(reader, smiles)
+        chunks = [self.rows(chunk) for chunk in _chunks(graphs)]
         rows = [row for chunk in chunks for row in chunk]
         frame = pd.DataFrame(rows, columns=self.all_columns)
         return frame.astype(dict.fromkeys(self.all_columns[:-1], float))
@@ -138,62 +137,18 @@ class Predictor:
         return torch.cat(parts, dim=1).numpy()
 
 
-class Reader:
+def Reader(config: Config) -> MoleculeFeaturizer | QM9Featurizer:
     """Makes graphs of molecules as the data set of a model has them."""
-
-    def __init__(self, config: Config) -> None:
-        data = config.data
-        self.qm9 = data.name == "qm9"
-        self.edges = data.edges or "bonds"
-        self.distance = data.distance is not False
-        self.fragments = data.fragments or "keep"
-        molecules = is_table(data.name) or data.name.startswith("ogbg-mol")
-        if not (self.qm9 or molecules):
-            raise ConfigError(
-                f"a model of {data.name} does not read molecules; give it a folder of "
-                f"graphs in the TU layout"
-            )
-        need("rdkit")
-
-    @property
-    def makes_conformers(self) -> bool:
-        """Whether SMILES need 3D coordinates before they can be predicted."""
-        return self.qm9 and (self.distance or self.edges == "complete")
-
-    @property
-    def fields(self) -> dict[str, Any]:
-        """What the packed graphs carry."""
-        from fullrank.data.sources.csv import MOLECULE_FIELDS
-        from fullrank.data.sources.qm9 import batch_fields
-
-        if self.qm9:
-            return batch_fields(self.distance, targets=False)
-        return MOLECULE_FIELDS
-
-    def from_smiles(self, smiles: str) -> Graph:
-        from rdkit import Chem
-
-        from fullrank.data.sources.csv import molecule
-
-        mol = molecule(smiles, self.fragments)
-        if not self.qm9:
-            return self.from_molecule(mol)
-        mol = Chem.AddHs(mol)
-        if self.makes_conformers:
-            _embed(mol)
-        else:
-            mol.AddConformer(Chem.Conformer(mol.GetNumAtoms()))  # is never looked at
-        return self.from_molecule(mol)
-
-    def from_molecule(self, mol: "Chem.Mol | None") -> Graph:
-        from fullrank.data.sources.csv import graph_from_molecule
-        from fullrank.data.sources.qm9 import graph_from_conformer
-
-        if mol is None:
-            raise DataError("RDKit cannot read this entry")
-        if not self.qm9:
-            return graph_from_molecule(mol)
-        return graph_from_conformer(mol, self.edges)
+    data = config.data
+    if data.name == "qm9":
+        distance = data.distance is not False
+        return QM9Featurizer(edges=data.edges or "bonds", distance=distance)
+    if is_table(data.name) or data.name.startswith("ogbg-mol"):
+        return MoleculeFeaturizer(fragments=data.fragments or "keep")
+    raise ConfigError(
+        f"a model of {data.name} does not read molecules; give it a folder of graphs "
+        f"in the TU layout"
+    )
 
 
 @dataclass
@@ -248,31 +203,25 @@ def predict_file(
 
 def _table_lines(predictor: Predictor, source: Path, smiles: str) -> Iterator[list]:
     reader = Reader(predictor.config)
-    csv.field_size_limit(sys.maxsize)
-    with reading_table(source), source.open(newline="", encoding=ENCODING) as stream:
-        rows = csv.reader(stream, delimiter=delimiter_of(source))
-        header = next(rows, [])
-        check_columns(source, header, [smiles])
-        taken = sorted({*header} & {*predictor.all_columns})
+    with open_table(source) as table:
+        place, width = table.column(smiles), len(table.header)
+        taken = sorted({*table.header} & {*predictor.all_columns})
         if taken:
             raise DataError(
                 f"{source} has a column {taken[0]!r} already, which is to be written"
             )
-        yield [*header, *predictor.all_columns]
-        place = header.index(smiles)
-        for chunk in _chunks(rows):
-            graphs = [_from_cells(reader, cells, place, len(header)) for cells in chunk]
-            for cells, row in zip(chunk, predictor.rows(graphs), strict=True):
-                padded = (cells + [""] * len(header))[: len(header)]
-                yield [*padded, *row]
-
-
-def _from_cells(
-    reader: Reader, cells: list[str], place: int, columns: int
-) -> "Graph | DataError":
-    if len(cells) != columns:
-        return DataError(f"{len(cells)} cells instead of {columns}")
-    return _attempt(reader.from_smiles, cells[place])
+        yield [*table.header, *predictor.all_columns]
+        for chunk in _chunks(table):
+            problems = [table.misfit(row.cells) for row in chunk]
+            texts = [
+                row.cells[place]
+                for row, problem in zip(chunk, problems, strict=True)
+                if not problem
+            ]
+            made = featurize(reader, texts)
+            graphs = [DataError(p) if p else next(made) for p in problems]
+            for row, cells in zip(chunk, predictor.rows(graphs), strict=True):
+                yield [*(row.cells + [""] * width)[:width], *cells]
 
 
 def _sdf_lines(predictor: Predictor, source: Path) -> Iterator[list]:
@@ -281,7 +230,9 @@ def _sdf_lines(predictor: Predictor, source: Path) -> Iterator[list]:
 
     yield ["name", "smiles", *predictor.all_columns]
     with source.open("rb") as stream, rdBase.BlockLogs():
-        molecules = Chem.ForwardSDMolSupplier(stream, removeHs=not reader.qm9)
+        molecules = Chem.ForwardSDMolSupplier(
+            stream, removeHs=not reader.keeps_hydrogens
+        )
         for chunk in _chunks(molecules):
             graphs = [_attempt(reader.from_molecule, mol) for mol in chunk]
             for mol, row in zip(chunk, predictor.rows(graphs), strict=True):
@@ -292,27 +243,16 @@ def _sdf_lines(predictor: Predictor, source: Path) -> Iterator[list]:
 
 def _folder_lines(predictor: Predictor, source: Path) -> Iterator[list]:
     plan = predictor.plan
-    graphs, strangers = read_tu_inputs(source, plan.node_features, plan.edge_features)
+    featurizer = GraphFeaturizer(
+        node_features=plan.node_features, edge_features=plan.edge_features
+    )
+    graphs, reasons = featurizer.read_folder(source)
     yield ["graph", *predictor.all_columns]
     for index, values in enumerate(predictor.values(graphs).tolist()):
-        if index in strangers:
-            yield [index, *predictor.empty_row(strangers[index])]
+        if index in reasons:
+            yield [index, *predictor.empty_row(reasons[index])]
         else:
             yield [index, *values, None]
-
-
-def _embed(mol: "Chem.Mol") -> None:
-    """Give a molecule the same 3D coordinates every time."""
-    from rdkit import rdBase
-    from rdkit.Chem import rdDistGeom, rdForceFieldHelpers
-
-    parameters: Any = rdDistGeom.ETKDGv3()
-    parameters.randomSeed = 0
-    with rdBase.BlockLogs():
-        if rdDistGeom.EmbedMolecule(mol, parameters) < 0:
-            raise DataError("no 3D conformer of the molecule could be made")
-        if rdForceFieldHelpers.MMFFHasAllMoleculeParams(mol):
-            rdForceFieldHelpers.MMFFOptimizeMolecule(mol)
 
 
 def _attempt(make: Callable[[Any], Graph], given: Any) -> "Graph | DataError":

@@ -1,10 +1,14 @@
 """From a configuration to its data set and its split."""
 
 from fullrank import data
-from fullrank.data import GraphDataset, PackedGraphs, Split, hold_out, zhang_folds
-from fullrank.data.catalog import UnknownOption
-from fullrank.data.tables import is_table
-from fullrank.data.transforms import AddStructuralColors
+from fullrank.data import (
+    GraphDataset,
+    PackedGraphs,
+    Split,
+    StructureOptions,
+    hold_out,
+    zhang_folds,
+)
 from fullrank.train.config import (
     FOLDS,
     Config,
@@ -20,35 +24,15 @@ def load_dataset(config: DataConfig, labelled: bool = True) -> GraphDataset:
     Args:
         labelled: If not, a table whose targets are not named is read without any.
     """
-    options = config.model_dump(
-        exclude={"name", "targets", "structure"}, exclude_none=True
-    )
-    if is_table(config.name):
-        options["targets"] = config.targets or (() if labelled else None)
-    try:
-        dataset = data.load(config.name, **options)
-    except UnknownOption as error:
-        raise ConfigError(
-            f"data.{error.option} is no option of {config.name!r}"
-        ) from None
-    known = [target.name for target in dataset.targets]
-    if config.targets is not None and config.targets != known:
-        dataset = dataset.select_targets(config.targets)
-    if config.structure is None:
-        return dataset
-    return dataset.with_graphs(
-        add_structure(dataset.graphs, config.structure, progress=True)
-    )
+    options = config.model_dump(exclude={"name"}, exclude_none=True)
+    return data.load(config.name, labelled, **options)
 
 
 def add_structure(
     graphs: PackedGraphs, structure: StructureConfig, progress: bool = False
 ) -> PackedGraphs:
     """The graphs with their structural colours."""
-    options = structure.model_dump()
-    if structure.hops == "all":
-        options["hops"] = None
-    return AddStructuralColors(**options).pack(graphs, progress)
+    return StructureOptions(**structure.model_dump()).add_to(graphs, progress)
 
 
 def make_split(config: Config, dataset: GraphDataset) -> Split:
