@@ -44,7 +44,9 @@ def make(task="regression", y=((1.0, 2.0),) * 12, **changes) -> GraphDataset:
     ],
 )
 def test_description_survives_json(featurizer):
-    dataset = make(vocabulary=("get", "set"), notes={"left out": [3]}, featurizer=featurizer)
+    dataset = make(
+        vocabulary=("get", "set"), notes={"left out": [3]}, featurizer=featurizer
+    )
     again = Description.from_json(json.loads(json.dumps(dataset.to_json())))
     for name in Description.__dataclass_fields__:
         assert getattr(again, name) == getattr(dataset, name)

@@ -48,7 +48,11 @@ def test_long_cells(table):
 
 @given(
     rows=st.lists(
-        st.lists(st.text(st.characters(exclude_characters="\0", codec="utf-8")), min_size=2, max_size=2)
+        st.lists(
+            st.text(st.characters(exclude_characters="\0", codec="utf-8")),
+            min_size=2,
+            max_size=2,
+        )
     )
 )
 def test_whatever_is_written_is_read(rows, tmp_path_factory):
@@ -142,4 +146,4 @@ def test_files_are_named(tmp_path):
         pass
     (tmp_path / "t.csv").write_text("a\n")
     with pytest.raises(FileNotFoundError), open_table(tmp_path / "t.csv"):
-        open(tmp_path / "another")  # which has nothing to do with the table
+        (tmp_path / "another").read_text()  # which has nothing to do with the table

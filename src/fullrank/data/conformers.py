@@ -50,8 +50,17 @@ def conformer_fields(distance: bool = True) -> dict[str, Field]:
     }
 
 
-def embed(mol: "Chem.Mol") -> None:
-    """Give a molecule the same 3D coordinates every time."""
+def with_hydrogens(mol: "Chem.Mol") -> "Chem.Mol":
+    """The molecule with all its hydrogens, and coordinates that are all zero."""
+    from rdkit import Chem
+
+    mol = Chem.AddHs(mol)
+    mol.AddConformer(Chem.Conformer(mol.GetNumAtoms()))
+    return mol
+
+
+def embedded(mol: "Chem.Mol") -> "Chem.Mol":
+    """The molecule with 3D coordinates, the same ones every time."""
     from rdkit import rdBase
     from rdkit.Chem import rdDistGeom, rdForceFieldHelpers
 
@@ -62,6 +71,7 @@ def embed(mol: "Chem.Mol") -> None:
             raise DataError("RDKit finds no 3D conformer of the molecule")
         if rdForceFieldHelpers.MMFFHasAllMoleculeParams(mol):
             rdForceFieldHelpers.MMFFOptimizeMolecule(mol)
+    return mol
 
 
 def graph_from_conformer(mol: "Chem.Mol", edges: Edges = "bonds") -> Graph:

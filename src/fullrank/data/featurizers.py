@@ -13,8 +13,9 @@ from pydantic import Field as Discriminated
 from fullrank.data.conformers import (
     Edges,
     conformer_fields,
-    embed,
+    embedded,
     graph_from_conformer,
+    with_hydrogens,
 )
 from fullrank.data.features import Features
 from fullrank.data.molecules import (
@@ -23,6 +24,7 @@ from fullrank.data.molecules import (
     graph_from_molecule,
     largest_fragment,
     molecule,
+    rdkit_failures,
 )
 from fullrank.data.options import Options
 from fullrank.data.packages import need
@@ -66,19 +68,17 @@ class MoleculeFeaturizer(Options):
         """What a batch of these graphs carries."""
         return MOLECULE_FIELDS
 
-    def molecule(self, smiles: str) -> "Chem.Mol":
-        """The molecule that becomes the graph; a `DataError` says why there is none."""
-        return self._chosen(molecule(smiles))
-
     def from_smiles(self, smiles: str) -> Graph:
         """The graph of a molecule; a `DataError` says why there is none."""
-        return graph_from_molecule(self.molecule(smiles))
+        with rdkit_failures(smiles):
+            return self.from_molecule(molecule(smiles))
 
     def from_molecule(self, mol: "Chem.Mol | None") -> Graph:
         """The graph of RDKit's molecule; a `DataError` says why there is none."""
-        return graph_from_molecule(self._chosen(_present(mol)))
+        return graph_from_molecule(self.chosen_fragments(_present(mol)))
 
-    def _chosen(self, mol: "Chem.Mol") -> "Chem.Mol":
+    def chosen_fragments(self, mol: "Chem.Mol") -> "Chem.Mol":
+        """The part of the molecule that becomes the graph."""
         return largest_fragment(mol) if self.fragments == "largest" else mol
 
 
@@ -111,15 +111,11 @@ class QM9Featurizer(Options):
 
     def from_smiles(self, smiles: str) -> Graph:
         """The graph of a molecule; a `DataError` says why there is none."""
-        mol = molecule(smiles)
-        from rdkit import Chem
-
-        mol = Chem.AddHs(mol)
-        if self.makes_conformers:
-            embed(mol)
-        else:
-            mol.AddConformer(Chem.Conformer(mol.GetNumAtoms()))  # is never looked at
-        return graph_from_conformer(mol, self.edges)
+        with rdkit_failures(smiles):
+            mol = with_hydrogens(molecule(smiles))
+            return graph_from_conformer(
+                embedded(mol) if self.makes_conformers else mol, self.edges
+            )
 
     def from_molecule(self, mol: "Chem.Mol | None") -> Graph:
         """The graph of RDKit's molecule with its hydrogens and coordinates."""

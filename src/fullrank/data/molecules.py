@@ -3,6 +3,8 @@
 OGB's atom and bond features keep chirality and double-bond stereo.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -44,14 +46,10 @@ def molecule(smiles: str) -> "Chem.Mol":
     smiles = smiles.strip()
     if not smiles:
         raise DataError("the SMILES is empty")
-    with rdBase.BlockLogs():
-        try:
-            mol = Chem.MolFromSmiles(smiles)
-            reason = _problem(smiles) if mol is None else ""
-        except (RuntimeError, UnicodeError) as error:
-            mol, reason = None, f"makes RDKit fail: {_first_line(error)}"
-    if mol is None:
-        raise DataError(f"the SMILES {quoted(smiles)} {reason}")
+    with rdBase.BlockLogs(), rdkit_failures(smiles):
+        mol = Chem.MolFromSmiles(smiles)
+        if mol is None:
+            raise DataError(f"the SMILES {quoted(smiles)} {_problem(smiles)}")
     if mol.GetNumAtoms() == 0:
         raise DataError(f"the SMILES {quoted(smiles)} has no atoms")
     return mol
@@ -69,9 +67,15 @@ def _problem(smiles: str) -> str:
     return f"is not a valid molecule: {reason}"
 
 
-def _first_line(error: Exception) -> str:
-    lines = [line.strip() for line in str(error).splitlines()]
-    return next((line for line in lines if line.strip("* ")), type(error).__name__)
+@contextmanager
+def rdkit_failures(smiles: str) -> Iterator[None]:
+    """Turn an exception of RDKit into a `DataError` about the molecule."""
+    try:
+        yield
+    except (RuntimeError, MemoryError, UnicodeError) as error:
+        lines = [line.strip("* \t") for line in str(error).splitlines()]
+        reason = next(filter(None, lines), type(error).__name__)
+        raise DataError(f"RDKit fails on {quoted(smiles)}: {reason}") from error
 
 
 def quoted(text: str) -> str:

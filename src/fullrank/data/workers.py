@@ -1,7 +1,7 @@
 """Work on molecules in processes of their own, because RDKit can crash.
 
-A worker gets some items at a time. When it dies, a new one gets the same items one by
-one, so that only the item it died of is lost.
+A worker gets some items at a time and answers one by one. When it dies, the item it
+died of is the first one without an answer, and a new worker goes on with the rest.
 """
 
 import ctypes
@@ -70,10 +70,6 @@ def _chunks(items: Iterable[T], size: int) -> Iterator[list[T]]:
         yield chunk
 
 
-class _Died(Exception):
-    """A worker ended before it had answered."""
-
-
 class _Worker:
     """A process that computes a function, and is replaced when it dies.
 
@@ -102,42 +98,43 @@ class _Worker:
 
     def results(self) -> list[Any]:
         """The results of the chunk sent last."""
-        try:
-            return self._receive()
-        except _Died:
-            return [self._alone(item) for item in self._chunk]
+        chunk, done = self._chunk, []
+        killed_at = -1
+        while len(done) < len(chunk):
+            try:
+                done.append(self._receive())
+            except EOFError:
+                death = self._death()
+                # Who kills a worker need not mean the item: it gets a second chance.
+                if death in ("SIGKILL", "SIGTERM") and killed_at < len(done):
+                    killed_at = len(done)
+                else:
+                    done.append(DataError(f"RDKit crashes on it ({death})"))
+                self._start()
+                self.send(chunk[len(done) :])
+        return done
 
-    def _alone(self, item: Any) -> Any:
-        if not self._process.is_alive():
-            self.end()
-            self._start()
-        self.send([item])
-        try:
-            return self._receive()[0]
-        except _Died:
-            code = self._process.exitcode
-            if code in (0, 1):  # it could not even start
-                raise RuntimeError(
-                    f"a worker process ended with status {code}"
-                ) from None
-            reason = signal.Signals(-code).name if code < 0 else f"status {code}"
-            return DataError(f"RDKit crashes on it ({reason})")
-
-    def _receive(self) -> list[Any]:
+    def _receive(self) -> Any:
         # Not by EOF alone: another process may hold the other end open.
         while not self._connection.poll(1):
             if not self._process.is_alive() and not self._connection.poll(0):
-                break
-        try:
-            if not self._connection.poll(0):
                 raise EOFError
+        try:
             answer = self._connection.recv()
-        except (EOFError, OSError):
-            self._process.join()
-            raise _Died from None
-        if isinstance(answer, BaseException):
+        except OSError:
+            raise EOFError from None
+        if isinstance(answer, Exception) and not isinstance(answer, DataError):
             raise answer
         return answer
+
+    def _death(self) -> str:
+        """What the process died of."""
+        self._process.join()
+        code = self._process.exitcode
+        self.end()
+        if code in (0, 1):  # not a crash: it could not even start
+            raise RuntimeError(f"a worker process ended with status {code}")
+        return signal.Signals(-code).name if code < 0 else f"status {code}"
 
     def end(self) -> None:
         self._connection.close()
@@ -176,16 +173,15 @@ def _serve(function: Callable[[Any], Any], connection: Any, parent: int) -> None
     with suppress(EOFError):
         while True:
             chunk = connection.recv()
-            try:
-                answer: Any = [_attempt(function, item) for item in chunk]
-            except Exception as error:
-                error.add_note(traceback.format_exc())
-                answer = error
-            connection.send(answer)
+            for item in chunk:
+                connection.send(_answer(function, item))
 
 
-def _attempt(function: Callable[[Any], Any], item: Any) -> Any:
+def _answer(function: Callable[[Any], Any], item: Any) -> Any:
+    """The result or the exception."""
     try:
         return function(item)
-    except DataError as error:
+    except Exception as error:
+        if not isinstance(error, DataError):
+            error.add_note(traceback.format_exc())
         return error

@@ -75,7 +75,10 @@ def test_packed_own_graphs_can_be_saved(tmp_path):
         (graph(edge_index=torch.tensor([[0, 5], [1, 0]])), r"\(5, 0\).* graph 1 has 2"),
         (graph(y=-1), "counted from 0"),
         (graph(x=torch.tensor([[1.0], [float("nan")]])), "graph 1 has nan in 'x'"),
-        (graph(edge_attr=torch.full((2, 2), 1e300, dtype=torch.double)), "1e\\+300 in 'edge_attr'"),
+        (
+            graph(edge_attr=torch.full((2, 2), 1e300, dtype=torch.double)),
+            "1e\\+300 in 'edge_attr'",
+        ),
         (graph(y=float("inf")), "graph 1 has inf in 'y'"),
     ],
 )

@@ -19,7 +19,13 @@ from fullrank.data.cache import data_root, prepared, shown
 from fullrank.data.dataset import METRICS, Description, GraphDataset, Target
 from fullrank.data.featurizers import MoleculeFeaturizer, load_chemistry
 from fullrank.data.files import content_digest, fits_float32
-from fullrank.data.molecules import Fragments, graph_from_molecule, molecule_features
+from fullrank.data.molecules import (
+    Fragments,
+    graph_from_molecule,
+    molecule,
+    molecule_features,
+    rdkit_failures,
+)
 from fullrank.data.packed.graphs import Field, Graph, PackedGraphs, Part, text_arrays
 from fullrank.data.sources.base import Location, PathSource
 from fullrank.data.tables import Row, Table, is_table, number, open_table
@@ -193,8 +199,9 @@ class _Preparation:
     def _make(self, smiles: str) -> tuple[Graph, str]:
         from rdkit import Chem
 
-        mol = self._featurizer.molecule(smiles)
-        return graph_from_molecule(mol), Chem.MolToSmiles(mol)
+        with rdkit_failures(smiles):
+            mol = self._featurizer.chosen_fragments(molecule(smiles))
+            return graph_from_molecule(mol), Chem.MolToSmiles(mol)
 
     def _checked(self, row: Row) -> _Checked | None:
         options, smiles = self._options, ""
@@ -252,7 +259,7 @@ class _Preparation:
             raise DataError(f"{self._options.name} has no usable row: {reason}")
 
     def _pack(self, molecules: list[_Molecule]) -> PackedGraphs:
-        rows = [molecule.row for molecule in molecules]
+        rows = [usable.row for usable in molecules]
         arrays = {}
         if self._multiclass:
             for row in rows:
@@ -267,7 +274,7 @@ class _Preparation:
             arrays["graph.split"] = np.array([row.part for row in rows], np.uint8)
         dtype = "int64" if self._multiclass else "float32"
         fields = self._featurizer.fields | {"y": Field((Part("graph.y"),), dtype)}
-        graphs = [molecule.graph for molecule in molecules]
+        graphs = [usable.graph for usable in molecules]
         return PackedGraphs.from_graphs(graphs, arrays, fields)
 
     def _last(self) -> dict[str, np.ndarray]:
