@@ -1,11 +1,20 @@
 import json
-from dataclasses import asdict
 
 import numpy as np
 import pytest
 
-from fullrank.data import DataError, Features, Graph, GraphDataset, PackedGraphs, Target
-from fullrank.data.dataset import Description, described
+from fullrank.data import (
+    DataError,
+    Features,
+    Graph,
+    GraphDataset,
+    GraphFeaturizer,
+    MoleculeFeaturizer,
+    PackedGraphs,
+    QM9Featurizer,
+    Target,
+)
+from fullrank.data.dataset import Description
 
 
 def make(task="regression", y=((1.0, 2.0),) * 12, **changes) -> GraphDataset:
@@ -21,11 +30,26 @@ def make(task="regression", y=((1.0, 2.0),) * 12, **changes) -> GraphDataset:
     return GraphDataset(graphs=PackedGraphs.from_graphs(graphs), **(about | changes))
 
 
-def test_description_survives_json():
-    dataset = make(vocabulary=("get", "set"), notes={"left out": [3]})
-    about = {f: getattr(dataset, f) for f in Description.__dataclass_fields__}
-    text = json.dumps(asdict(Description(**about)))
-    assert described(json.loads(text)) == about
+@pytest.mark.parametrize(
+    "featurizer",
+    [
+        None,
+        MoleculeFeaturizer(fragments="largest"),
+        QM9Featurizer(edges="complete", distance=False),
+        GraphFeaturizer(
+            node_features=Features("float", ("normalised degree",)),
+            edge_features=Features(),
+            degree_moments=(1 / 3, 2 / 7),
+        ),
+    ],
+)
+def test_description_survives_json(featurizer):
+    dataset = make(
+        vocabulary=("get", "set"), notes={"left out": [3]}, featurizer=featurizer
+    )
+    again = Description.from_json(json.loads(json.dumps(dataset.to_json())))
+    for name in Description.__dataclass_fields__:
+        assert getattr(again, name) == getattr(dataset, name)
 
 
 def test_selected_targets_reach_batches_labels_and_names():

@@ -8,7 +8,15 @@ import numpy as np
 import pytest
 
 from fullrank.data import DataError
-from fullrank.data.files import NumberStream, local_copy, read_numbers, unpacked
+from fullrank.data.files import (
+    NumberStream,
+    content_digest,
+    downloaded,
+    in_mirror,
+    read_column,
+    read_numbers,
+    unpacked,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -37,20 +45,20 @@ def address(tmp_path):
 
 
 def test_downloads_once(tmp_path, address):
-    file = local_copy(f"{address}/set.zip", tmp_path, None)
+    file = downloaded(f"{address}/set.zip", tmp_path)
     assert file == tmp_path / "raw" / "set.zip"
     assert file.read_bytes() == b"content"
     (tmp_path / "served" / "set.zip").unlink()
-    assert local_copy(f"{address}/set.zip", tmp_path, None) == file
+    assert downloaded(f"{address}/set.zip", tmp_path) == file
 
 
 @pytest.mark.parametrize("url", ["{}/other.zip", "http://127.0.0.1:9/other.zip"])
 def test_no_network_says_which_file_to_put_where(tmp_path, address, url):
     expected = tmp_path / "raw" / "other.zip"
     with pytest.raises(DataError) as found:
-        local_copy(url.format(address), tmp_path, None)
+        downloaded(url.format(address), tmp_path)
     assert f"put this file at {expected}" in str(found.value)
-    assert "--mirror" in str(found.value)
+    assert "FULLRANK_MIRROR" in str(found.value)
     assert os.listdir(tmp_path / "raw") == []
 
 
@@ -68,22 +76,23 @@ def test_a_download_that_breaks_off_leaves_nothing(tmp_path):
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), BreaksOff)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     with pytest.raises(DataError, match="ended before all 1000 bytes"):
-        local_copy(f"http://127.0.0.1:{server.server_port}/set.zip", tmp_path, None)
+        downloaded(f"http://127.0.0.1:{server.server_port}/set.zip", tmp_path)
     server.shutdown()
     assert os.listdir(tmp_path / "raw") == []
 
 
 def test_mirror_as_argument_or_variable(tmp_path, monkeypatch):
     url = "https://nowhere.invalid/set.zip"
+    assert in_mirror(url, None) is None
     mirror = tmp_path / "mirror"
     mirror.mkdir()
     with pytest.raises(DataError, match=r"holds none of set\.zip, set"):
-        local_copy(url, tmp_path, mirror)
+        in_mirror(url, mirror)
     (mirror / "set").mkdir()
-    assert local_copy(url, tmp_path, mirror) == mirror / "set"
+    assert in_mirror(url, mirror) == mirror / "set"
     (mirror / "set.zip").touch()
     monkeypatch.setenv("FULLRANK_MIRROR", str(mirror))
-    assert local_copy(url, tmp_path, None) == mirror / "set.zip"
+    assert in_mirror(url, None) == mirror / "set.zip"
 
 
 @pytest.mark.parametrize("member", ["../evil.txt", "/tmp/evil.txt", "a/../../evil.txt"])
@@ -137,7 +146,12 @@ def test_an_archive_is_there_while_it_is_used(tmp_path):
         ("1, 2\n3, x\n", np.int64, "line 2: 'x' is not a whole number"),
         ("1, 2\n3, 2.5\n", np.int64, "line 2: '2.5' is not a whole number"),
         ("1\n2,3\n", np.float64, "line 2: 2 values, but 1 above"),
-        ("1.5\nabc\n", np.float64, "line 2: 'abc' is not a number"),
+        ("1.5\nabc\n", np.float64, "line 2: 'abc' is not a finite number"),
+        ("1.5\nnan\n", np.float64, "line 2: 'nan' is not a finite number"),
+        ("1.5\n\n-inf\n", np.float64, "line 3: '-inf' is not a finite number"),
+        ("1.5\n1e39\n", np.float64, "line 2: '1e39' is not a finite number"),
+        ("1,2\n3\n", np.float64, "line 2: 1 values, but 2 above"),
+        ("1,2\n,3\n", np.float64, "line 2: '' is not a finite number"),
     ],
 )
 def test_the_wrong_line_is_named(tmp_path, content, dtype, message):
@@ -146,6 +160,41 @@ def test_the_wrong_line_is_named(tmp_path, content, dtype, message):
     with pytest.raises(DataError) as found:
         read_numbers(file, dtype)
     assert f"{file}, {message}" in str(found.value)
+
+
+def test_missing_numbers_are_allowed_where_they_are_expected(tmp_path):
+    file = tmp_path / "labels.txt"
+    file.write_text("1,,0\nnan,2,NA\n")
+    values = read_numbers(file, np.float64, missing=True)
+    assert np.isnan(values).tolist() == [[False, True, False], [True, False, True]]
+    for content, word in (("1,,0\n1,0\n", "line 2: 2 values"), ("1,inf\n", "'inf'")):
+        file.write_text(content)
+        with pytest.raises(DataError, match=word):
+            read_numbers(file, np.float64, missing=True)
+
+
+def test_a_column_is_one(tmp_path):
+    file = tmp_path / "labels.txt"
+    file.write_text("1\n2\n")
+    assert read_column(file).tolist() == [1, 2]
+    file.write_text("1,2\n3,4\n")
+    with pytest.raises(DataError, match=r"labels\.txt, line 1: 2 columns"):
+        read_column(file)
+
+
+def test_digests_are_of_names_and_content(tmp_path):
+    def folder(name, **files):
+        (tmp_path / name).mkdir()
+        for file, content in files.items():
+            (tmp_path / name / file).write_text(content)
+        return content_digest(tmp_path / name)
+
+    first = folder("first", a="1", b="2")
+    assert first == folder("second", b="2", a="1")
+    assert first != folder("third", a="12", b="")
+    assert first != folder("fourth", a="1", c="2")
+    (tmp_path / "first" / "a").write_text("3")
+    assert first != content_digest(tmp_path / "first")
 
 
 def test_corrupt_and_missing_gz(tmp_path):
@@ -176,3 +225,8 @@ def test_a_stream_counts_its_lines(tmp_path):
         stream.take(5)
     with pytest.raises(DataError, match="line 1: 2 columns instead of 3"):
         NumberStream(file, 3).take(1)
+    file.write_bytes(gzip.compress(b"1\n2\ninf\n"))
+    stream = NumberStream(file, 1, np.float64)
+    stream.take(1)
+    with pytest.raises(DataError, match="line 3: a number is not finite"):
+        stream.take(2)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from fullrank.data import graph_from_smiles, read_smiles_csv
+from fullrank.data import MoleculeFeaturizer, read_smiles_csv
 from fullrank.data.packages import need
 
 
@@ -15,7 +15,7 @@ def test_a_missing_package_says_how_to_install_it(monkeypatch, tmp_path, package
     need.cache_clear()
     sentence = rf"molecules need {package}: pip install 'fullrank\[chem\]'"
     with pytest.raises(ModuleNotFoundError, match=sentence):
-        graph_from_smiles("CCO")
+        MoleculeFeaturizer().from_smiles("CCO")
     with pytest.raises(ModuleNotFoundError, match=sentence):
         read_smiles_csv(tmp_path / "t.csv", ["y"], root=tmp_path)
 

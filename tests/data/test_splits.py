@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 from fullrank.data import (
     DataError,
     Split,
+    folds_fingerprint,
     hold_out,
     random_split,
     scaffold_split,
@@ -77,19 +78,61 @@ def test_what_is_no_split_is_refused(tmp_path):
         Split(np.array([1]), np.array([2]), np.array([9])).check(5)
 
 
-@pytest.mark.parametrize(("name", "graphs"), [("MUTAG", 188), ("COLLAB", 5000)])
-def test_folds_of_zhang(name, graphs):
-    folds = zhang_folds(shared_data() / "tu_folds" / name, graphs)
-    tested = np.concatenate([fold.test for fold in folds])
-    assert len(folds) == 10
-    assert len(np.unique(tested)) == len(tested) == graphs - graphs % 10
+def test_published_folds_of_zhang():
+    for name, graphs in (("MUTAG", 188), ("COLLAB", 5000)):
+        folds = zhang_folds(shared_data() / "tu_folds" / name, graphs)
+        tested = np.concatenate([fold.test for fold in folds])
+        assert len(folds) == 10
+        assert len(np.unique(tested)) == len(tested) == graphs - graphs % 10
+
+
+def write_folds(folder, num_graphs=30):
+    """The files of Zhang et al.: every tenth graph is tested in a fold."""
+    folder.mkdir()
+    everything = np.arange(num_graphs)
+    for fold in range(10):
+        test = everything[fold::10]
+        for part, indices in (
+            ("train", np.setdiff1d(everything, test)),
+            ("test", test),
+        ):
+            np.savetxt(folder / f"{part}_idx-{fold + 1}.txt", indices, fmt="%d")
+    return folder
+
+
+def test_folds_of_zhang(tmp_path):
+    folder = write_folds(tmp_path / "folds")
+    folds = zhang_folds(folder, 30)
+    assert [fold.test.tolist() for fold in folds] == [
+        [i, i + 10, i + 20] for i in range(10)
+    ]
+    assert [fold.how["fold"] for fold in folds] == list(range(10))
     with pytest.raises(DataError, match="of a set of 20"):
-        zhang_folds(shared_data() / "tu_folds" / name, 20)
+        zhang_folds(folder, 20)
+
+
+def test_folds_have_the_fingerprint_of_their_content(tmp_path):
+    folder = write_folds(tmp_path / "folds")
+    first = folds_fingerprint(folder)
+    assert folds_fingerprint(write_folds(tmp_path / "copy")) == first
+    (folder / "train_idx-1.txt").write_text(
+        (folder / "train_idx-1.txt").read_text() + "\n"
+    )
+    assert folds_fingerprint(folder) == first
+    swapped = [folder / f"test_idx-{fold}.txt" for fold in (3, 4)]
+    texts = [file.read_text() for file in swapped]
+    for file, text in zip(swapped, reversed(texts), strict=True):
+        file.write_text(text)
+    assert folds_fingerprint(folder) != first
 
 
 def test_missing_fold_is_named(tmp_path):
     with pytest.raises(DataError, match=r"train_idx-1\.txt"):
         zhang_folds(tmp_path, 10)
+    write_folds(tmp_path / "folds")
+    (tmp_path / "folds" / "test_idx-10.txt").write_text("1\nx\n")
+    with pytest.raises(DataError, match=r"test_idx-10\.txt"):
+        folds_fingerprint(tmp_path / "folds")
 
 
 def test_scaffolds_stay_together():

@@ -1,9 +1,27 @@
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from fullrank.data import DataError
-from fullrank.data.tables import check_columns, delimiter_of, is_table, reading_table
+from fullrank.data.tables import delimiter_of, is_table, number, open_table
+
+
+@pytest.fixture
+def table(tmp_path):
+    """Writes a table and reads it."""
+
+    def read(content, name="t.csv", column=None):
+        file = tmp_path / name
+        data = content if isinstance(content, bytes) else content.encode()
+        file.write_bytes(data)
+        with open_table(file) as opened:
+            if column:
+                opened.column(column)
+            return opened.header, [tuple(row) for row in opened]
+
+    return read
 
 
 def test_the_ending_counts_in_any_case():
@@ -12,29 +30,120 @@ def test_the_ending_counts_in_any_case():
     assert "".join(delimiter_of(Path(name)) for name in names) == ",,\t,,"
 
 
+def test_rows_have_the_line_they_begin_in(table):
+    header, rows = table('\ufeffa, b\r\n1,"x\ny"\n\n"2",""""\r\n')
+    assert header == ["a", "b"]
+    assert rows == [(2, ["1", "x\ny"]), (4, []), (5, ["2", '"'])]
+
+
+@pytest.mark.parametrize("sign", ["\u2028", "\x85", "\v", "\f", "\x1c"])
+def test_only_line_ends_end_rows(table, sign):
+    assert table(f"a,b\n1{sign}2,3\n")[1] == [(2, [f"1{sign}2", "3"])]
+
+
+def test_long_cells(table):
+    text = "C" * 300_000
+    assert table(f"a\n{text}\n")[1] == [(2, [text])]
+
+
+@given(
+    rows=st.lists(
+        st.lists(
+            st.text(st.characters(exclude_characters="\0", codec="utf-8")),
+            min_size=2,
+            max_size=2,
+        )
+    )
+)
+def test_whatever_is_written_is_read(rows, tmp_path_factory):
+    import csv
+
+    file = tmp_path_factory.mktemp("tables") / "t.csv"
+    with file.open("w", newline="", encoding="utf-8") as stream:
+        csv.writer(stream).writerows([["a", "b"], *rows])
+    with open_table(file) as opened:
+        assert [row.cells for row in opened] == rows
+
+
 @pytest.mark.parametrize(
-    ("header", "words"),
+    ("content", "words"),
     [
-        (["Smiles", "y"], "t.csv has no column 'smiles' (did you mean 'Smiles'?); it"),
-        (["smiles;y"], "t.csv seems to be separated by ';'"),
-        (["smiles\ty"], "t.csv seems to be separated by '\\t'"),
-        ([], "t.csv is empty"),
+        ("", ["is empty"]),
+        ("a,b,a\n1,2,3\n", ["2 columns 'a'"]),
+        ("a, b,b \n1,2,3\n", ["2 columns 'b'"]),
+        ('a,b\n1,"2\n3,4\n', ["line 2"]),
+        ('a,b\n1,"x\ny"\n"3,4\n5,6\n', ["line 4"]),
+        ('a,b\n1,"2"3\n', ["line 2"]),
+        ('a,b\n"x\ny","z\n5,6\n', ["line 3"]),
+        ("a,b\n1,2\n3,\0\n", ["line 3", "NUL"]),
+        (b"a,b\n\xff,1\n", ["not UTF-8"]),
     ],
 )
-def test_what_is_wrong_with_a_header(header, words):
+def test_what_is_no_table_is_refused(table, tmp_path, content, words):
     with pytest.raises(DataError) as error:
-        check_columns(Path("t.csv"), header, ["smiles"])
-    assert words in str(error.value)
+        table(content)
+    for word in [str(tmp_path / "t.csv"), *words]:
+        assert word in str(error.value)
 
 
-def test_columns_that_are_there_are_no_error():
-    check_columns(Path("t.csv"), ["a;b", "smiles"], ["smiles"])
+def test_columns_without_a_name_may_be_several(table):
+    assert table("a,,\n1,,\n")[1] == [(2, ["1", "", ""])]
+
+
+@pytest.mark.parametrize(
+    ("header", "word"),
+    [
+        ("Smiles,y", "did you mean 'Smiles'"),
+        ("smiles;y", "semicolons"),
+        ("smiles;y, measured;z", "semicolons"),
+        ("smiles\ty", "tabs"),
+    ],
+)
+def test_a_missing_column_is_named(table, header, word):
+    with pytest.raises(DataError, match=word):
+        table(f"{header}\n", column="smiles")
+
+
+def test_a_table_with_tabs_may_not_have_commas(table):
+    with pytest.raises(DataError, match="commas"):
+        table("smiles,y\nC,1\n", "t.tsv", "smiles")
+
+
+def test_a_name_may_contain_other_signs(table):
+    table("a;b,smiles\n", column="smiles")
+
+
+@pytest.mark.parametrize(
+    ("cells", "word"),
+    [
+        (["C", "1"], None),
+        ([], "empty"),
+        ([" ", ""], "empty"),
+        (["C"], "1 cells instead of 2"),
+        (["C;1"], "semicolons"),
+        (["C", "3", "14"], "'3,14'"),
+        (["C", "x", "y"], "3 cells instead of 2"),
+    ],
+)
+def test_cells_that_do_not_fit(tmp_path, cells, word):
+    (tmp_path / "t.csv").write_text("smiles,y\n")
+    with open_table(tmp_path / "t.csv") as opened:
+        found = opened.misfit(cells)
+    assert found is None if word is None else word in found
+
+
+def test_numbers():
+    assert [number(t) for t in ("1", "-2.5e3", "inf")] == [1, -2500, float("inf")]
+    for text, word in (("3,14", "3.14"), ("much", "much"), ("1_000", "1_000")):
+        with pytest.raises(DataError, match=word):
+            number(text)
 
 
 def test_files_are_named(tmp_path):
-    file = tmp_path / "t.csv"
-    with pytest.raises(DataError, match=r"no file '.*t\.csv'"), reading_table(file):
-        file.read_text()
-    file.write_bytes(b"\xe9")
-    with pytest.raises(DataError, match=r"t\.csv is not UTF-8"), reading_table(file):
-        file.read_text("utf-8")
+    with pytest.raises(DataError, match=r"absent\.csv"), open_table("absent.csv"):
+        pass
+    with pytest.raises(DataError, match="directory"), open_table(tmp_path):
+        pass
+    (tmp_path / "t.csv").write_text("a\n")
+    with pytest.raises(FileNotFoundError), open_table(tmp_path / "t.csv"):
+        (tmp_path / "another").read_text()  # which has nothing to do with the table

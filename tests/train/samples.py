@@ -58,8 +58,8 @@ def small_config(tmp_path, targets=("logp",), task="regression", **sections):
         "runs": str(tmp_path / "runs"),
     }
     for name, section in sections.items():
-        new = isinstance(section, dict)
-        values[name] = values.get(name, {}) | section if new else section
+        added = isinstance(section, dict) and "name" not in section
+        values[name] = values.get(name, {}) | section if added else section
     return parse(values)
 
 

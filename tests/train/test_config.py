@@ -1,14 +1,13 @@
-import csv
 from pathlib import Path
-from typing import get_args
 
 import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fullrank.train import Config, ConfigError, load_config, parse, ready_configs
-from shared_data import shared_data
+from fullrank.cli.train import keys_table
+from fullrank.errors import ConfigError
+from fullrank.train import load_config, parse
 
 BASE = {"data": {"name": "qm9", "targets": ["gap"]}}
 
@@ -97,11 +96,6 @@ def test_file_that_is_no_configuration(tmp_path, text):
         load_config(file)
 
 
-def test_unknown_ready_configuration_names_the_nearest():
-    with pytest.raises(ConfigError, match="did you mean 'expc/qm9-gap'"):
-        load_config("expc/qm9-gp")
-
-
 def test_text_is_the_same_configuration(tmp_path):
     config = changed(model={"s": 16}, split={"kind": "random", "seed": 3})
     file = tmp_path / "config.yaml"
@@ -112,26 +106,35 @@ def test_text_is_the_same_configuration(tmp_path):
 def test_text_may_hold_every_key(tmp_path):
     config = changed()
     values = yaml.safe_load(config.text(every_key=True))
-    assert values["data"]["smiles"] is None
-    assert "smiles" not in yaml.safe_load(config.text())["data"]
+    assert values["data"]["limit"] is None
+    assert "limit" not in yaml.safe_load(config.text())["data"]
     assert parse(values) == config
 
 
-def keys_of(model, start=""):
-    """All keys of a section, those of its own sections among them."""
-    for name, field in model.model_fields.items():
-        yield f"{start}{name}"
-        for kind in (field.annotation, *get_args(field.annotation)):
-            if hasattr(kind, "model_fields"):
-                yield from keys_of(kind, f"{start}{name}.")
-
-
 def test_every_key_is_documented():
+    """``fullrank train --keys`` prints the table of the documentation."""
     page = Path(__file__).parents[2] / "docs" / "train.md"
-    rows = page.read_text("utf-8").partition("## All keys")[2].splitlines()
-    listed = [row.split("`")[1] for row in rows if row.startswith("| `")]
-    sections = {key.partition(".")[0] for key in listed if "." in key}
-    assert sorted([*listed, *sections]) == sorted(keys_of(Config))
+    assert keys_table() in page.read_text("utf-8")
+
+
+@pytest.mark.parametrize(
+    ("data", "expected"),
+    [
+        ({"name": "qm9", "task": "binary"}, ["'data.task'", '"binary"']),
+        ({"name": "qm9", "limt": 3}, ["'data.limt'", "did you mean 'limit'"]),
+        ({"name": "MUTAG", "smiles": "x"}, ["'data.smiles'", "mirror"]),
+        ({"name": "t.csv", "task": "guess"}, ["data.task = 'guess'"]),
+        ({"name": "MUTG"}, ["'MUTG'", "did you mean 'MUTAG'"]),
+        ({"name": "qm9", "kind": "guess"}, ["guess"]),
+        ({"targets": ["y"]}, ["data"]),
+        (3, ["data = 3"]),
+    ],
+)
+def test_an_option_belongs_to_its_source(data, expected):
+    with pytest.raises(ConfigError) as error:
+        parse({"data": data})
+    for words in expected:
+        assert words in str(error.value)
 
 
 @pytest.mark.parametrize(
@@ -144,18 +147,18 @@ def test_every_key_is_documented():
         {"training": {"epochs": 7}, "schedule": {"name": "step"}},
     ],
 )
-def test_id_ignores_what_does_not_determine_the_result(sections):
+def test_digest_ignores_what_does_not_determine_the_result(sections):
     schedule = {k: v for k, v in sections.items() if k == "schedule"}
-    assert changed(**sections).id == changed(**schedule).id
+    assert changed(**sections).digest == changed(**schedule).digest
 
 
 @pytest.mark.parametrize("schedule", ["cosine", "onecycle"])
-def test_id_knows_the_epochs_where_the_schedule_does(schedule):
+def test_digest_knows_the_epochs_where_the_schedule_does(schedule):
     long, short = (
         changed(schedule={"name": schedule}, training={"epochs": epochs})
         for epochs in (20, 10)
     )
-    assert long.id != short.id
+    assert long.digest != short.digest
 
 
 @given(
@@ -164,59 +167,28 @@ def test_id_knows_the_epochs_where_the_schedule_does(schedule):
         st.integers(1, 64), st.integers(0, 5), st.sampled_from([1e-3, 1e-4])
     ),
 )
-def test_id_is_the_same_exactly_for_the_same_values(one, other):
+def test_digest_is_the_same_exactly_for_the_same_values(one, other):
     def build(hidden, seed, lr):
         return changed(model={"hidden": hidden}, seeds=[seed], optimizer={"lr": lr})
 
-    assert (build(*one).id == build(*other).id) == (one == other)
+    assert (build(*one).digest == build(*other).digest) == (one == other)
 
 
-def test_id_of_a_table_follows_its_content_not_its_place(tmp_path):
-    files = [tmp_path / "a" / "t.csv", tmp_path / "b" / "t.csv"]
-    for file in files:
-        file.parent.mkdir()
-        file.write_text("smiles,y\nC,1\n")
-    configs = [parse({"data": {"name": str(file), "targets": ["y"]}}) for file in files]
-    assert configs[0].id == configs[1].id
-    files[1].write_text("smiles,y\nC,2\n")
-    assert configs[0].id != configs[1].id
+def test_seeds_and_folds_share_the_digest_of_their_experiment():
+    one = changed(split={"kind": "fair", "fold": 1}, seeds=[3])
+    other = changed(split={"kind": "fair"}, seeds=[0, 1])
+    assert one.digest != other.digest
+    assert one.experiment_digest == other.experiment_digest
+    gin = changed(split={"kind": "gin"})
+    assert gin.experiment_digest != other.experiment_digest
 
 
 def test_own_data_is_found_from_any_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "graphs").mkdir()
-    (tmp_path / "MUTAG").mkdir()
+    for name in ("graphs", "MUTAG"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / f"{name}_A.txt").write_text("1, 2\n")
     names = ["t.csv", "graphs", "./MUTAG", "MUTAG", "qm9"]
     found = [parse({"data": {"name": name}}).data.name for name in names]
     own = [str(tmp_path / name) for name in ("t.csv", "graphs", "MUTAG")]
     assert found == [*own, "MUTAG", "qm9"]
-
-
-def test_ready_configurations_have_the_papers_hyperparameters():
-    table = shared_data().parent / "paper" / "hyperparameters.csv"
-    with table.open() as stream:
-        rows = list(csv.DictReader(stream))
-    assert len(rows) == 38
-    for row in rows:
-        name = f"{row['family'].lower()}/{row['dataset'].replace('/', '-')}"
-        config = load_config(name)
-        model, schedule = config.model, config.schedule
-        assert config.training.batch_size == int(row["batch_size"])
-        assert config.training.epochs == int(row["epochs_authors_code"])
-        assert (model.layers, model.hidden) == (int(row["layers"]), int(row["hidden"]))
-        assert model.dropout == float(row["dropout"])
-        assert model.readout == row["readout"]
-        assert model.batch_norm == (row["batch_norm"] == "yes")
-        assert config.optimizer.lr == float(row["lr"])
-        assert (schedule.name, schedule.every) == ("step", int(row["step_size"]))
-        assert schedule.factor == float(row["lr_decay"])
-        if row["family"] == "ExpC":
-            assert str(model.s) in row["s"].split()
-        if row["dataset"].startswith("qm9/"):
-            assert config.data.targets == [Path(row["dataset"]).name]
-
-
-def test_every_ready_configuration_is_valid():
-    names = list(ready_configs())
-    assert len(names) == 40  # the paper's 38 and ogbg-code2 for each family
-    assert len({load_config(name).id for name in names}) == 40

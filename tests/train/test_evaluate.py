@@ -42,7 +42,7 @@ def test_a_table_that_changed_is_refused(tmp_path, change):
 
 def test_a_folder_of_graphs_that_changed_is_refused(tmp_path):
     graphs = write_graphs(tmp_path / "chords", 30)
-    base = {"name": str(graphs), "targets": None, "task": None, "root": None}
+    base = {"name": str(graphs)}
     config = small_config(
         tmp_path, data=base, split={"kind": "random"}, training={"epochs": 1}
     )

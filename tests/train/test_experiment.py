@@ -92,7 +92,7 @@ def graphs_in_folds(tmp_path, folds, **split):
         write_graphs(folder, 40)
     return small_config(
         tmp_path,
-        data={"name": str(folder), "targets": None, "task": None, "root": None},
+        data={"name": str(folder)},
         split={"kind": "gin", "folder": folds, "fold": 4, **split},
         training={"epochs": 1},
     )

@@ -181,7 +181,7 @@ def test_folder_that_is_not_a_run(tmp_path):
 
 def test_folder_of_graphs(tmp_path):
     graphs = write_graphs(tmp_path / "chords", 40)
-    base = {"name": str(graphs), "targets": None, "task": None, "root": None}
+    base = {"name": str(graphs)}
     config = small_config(
         tmp_path, data=base, split={"kind": "random"}, training={"epochs": 1}
     )

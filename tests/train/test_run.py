@@ -146,7 +146,7 @@ class TestIdentity:
         (tmp_path / "two").mkdir()
         graphs = write_graphs(tmp_path / "one" / "chords", 40)
         others = write_graphs(tmp_path / "two" / "chords", 50)
-        base = {"targets": None, "task": None, "root": None}
+        base = {}
         split = {"kind": "fair", "folds": 3, "fold": 0}
         one = small_config(tmp_path, data={"name": str(graphs), **base}, split=split)
         two = one.changed(data={"name": str(others)})

@@ -1,8 +1,8 @@
 """What a benchmark was measured with."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
-from fullrank.train.environment import origin
+from fullrank.train.environment import environment
 
 
 @dataclass(frozen=True)
@@ -19,4 +19,5 @@ class Provenance:
 
 def provenance() -> Provenance:
     """The provenance of what this process measures."""
-    return Provenance(**origin())
+    here = environment()
+    return Provenance(**{f.name: getattr(here, f.name) for f in fields(Provenance)})

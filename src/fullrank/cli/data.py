@@ -1,15 +1,25 @@
 """``fullrank data``: what exists, what is prepared, what it looks like."""
 
-import functools
-from collections.abc import Callable
+import inspect
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args, get_origin
 
 import numpy as np
 import typer
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
+
+from fullrank.data import DataError, GraphDataset, known_names, source
+from fullrank.data.cache import data_root, prepared_sets
+from fullrank.data.features import Features
+from fullrank.data.packed.storage import HEADER
+from fullrank.data.packed.storage import verify as verify_folder
+from fullrank.data.sources import SOURCES
+from fullrank.data.statistics import TargetStatistics, statistics
+from fullrank.data.tables import is_table
+from fullrank.errors import nearest
 
 app = typer.Typer(no_args_is_help=True, add_completion=False)
 console = Console()
@@ -27,83 +37,88 @@ _BAR = 40
 @app.command("list")
 def list_sets(root: Path | None = _ROOT) -> None:
     """What exists, and what is prepared where."""
-    from fullrank.data import known_names
-    from fullrank.data.cache import data_root, prepared_sets
-
     home = data_root(root)
     here = prepared_sets(home)
     table = Table("name", "about", "prepared", box=None, pad_edge=False)
     for name, about in known_names().items():
-        table.add_row(name, about, _size(here.pop(name, None)))
-    for name, folder in here.items():
-        table.add_row(escape(name), "prepared here", _size(folder))
+        table.add_row(name, about, _size(here.pop(name, [])))
+    for name, folders in here.items():
+        table.add_row(escape(name), "prepared here", _size(folders))
     console.print(table)
     console.print(f"\nPrepared sets are in {home}", highlight=False)
 
 
-def _open(
-    name: str = _NAME,
-    root: Path | None = _ROOT,
-    mirror: Path | None = typer.Option(None, help="Folder to take archives from."),
-    folder: Path | None = typer.Option(None, help="OGB: where the unpacked set is."),
-    limit: int | None = typer.Option(None, help="QM9: only so many molecules."),
-    edges: str | None = typer.Option(None, help="QM9: bonds or complete."),
-    targets: list[str] | None = typer.Option(
-        None, "--target", "--targets", help="CSV: a column to predict."
-    ),
-    smiles: str | None = typer.Option(None, help="CSV: the column of SMILES."),
-    task: str | None = typer.Option(None, help="CSV: regression, binary, multiclass."),
-    split_column: str | None = typer.Option(None, help="CSV: train, valid or test."),
-    fragments: str | None = typer.Option(None, help="CSV: keep or largest."),
-    rejected: Path | None = typer.Option(None, help="CSV: where bad rows go."),
-) -> Any:
-    from fullrank.data import DataError, load
-    from fullrank.data.catalog import UnknownOption
-
-    options = {
-        "root": root,
-        "mirror": mirror,
-        "folder": folder,
-        "limit": limit,
-        "edges": edges,
-        "targets": targets,
-        "smiles": smiles,
-        "task": task,
-        "split_column": split_column,
-        "fragments": fragments,
-        "rejected": rejected,
-    }
-    try:
-        return load(name, **{k: v for k, v in options.items() if v is not None})
-    except UnknownOption as error:
-        flag = error.option.replace("_", "-")
-        raise DataError(
-            f"{name} has no option --{flag}; --help says what each option is for"
-        ) from None
+# Not on the command line: the name is an argument, and the others have parts.
+_HIDDEN = ("kind", "name", "structure")
 
 
-def _of_a_dataset(show: Callable[[Any], None]) -> None:
-    """Make a command that opens a data set with the options of `_open`."""
+def _options() -> Iterator[inspect.Parameter]:
+    """A parameter of the program for each option that some source has."""
+    found: dict[str, list[type]] = {}
+    for kind in SOURCES:
+        for option in kind.model_fields:
+            found.setdefault(option, []).append(kind)
+    for option, kinds in found.items():
+        if option not in _HIDDEN:
+            yield _parameter(option, kinds)
 
-    @functools.wraps(_open)
-    def command(**options: Any) -> None:
-        show(_open(**options))
 
+def _parameter(option: str, kinds: list[Any]) -> inspect.Parameter:
+    annotation = kinds[0].model_fields[option].annotation
+    about = kinds[0].documentation()[option].replace("``", "")
+    flag = f"--{option.replace('_', '-')}"
+    flags = [flag.removesuffix("s"), flag] if _is_list(annotation) else [flag]
+    if _plain(annotation) is bool:
+        flags = [f"{flag}/--no-{flag[2:]}"]
+    if len(kinds) < len(SOURCES):
+        names = [kind.model_fields["kind"].default for kind in kinds]
+        about = f"{', '.join(names)}: {about}"
+    return inspect.Parameter(
+        option,
+        inspect.Parameter.KEYWORD_ONLY,
+        default=typer.Option(None, *flags, help=about),
+        annotation=_plain(annotation) | None,
+    )
+
+
+def _plain(annotation: Any) -> Any:
+    """A type that the command line can read; the source checks the value."""
+    if _is_list(annotation):
+        return list[str]
+    types = {annotation, *get_args(annotation)}
+    return next((t for t in (bool, int, Path) if t in types), str)
+
+
+def _is_list(annotation: Any) -> bool:
+    return any(get_origin(t) is list for t in (annotation, *get_args(annotation)))
+
+
+def _of_a_dataset(show: Callable[[GraphDataset], None]) -> None:
+    """Make a command that loads a data set with the options of all sources."""
+
+    def command(name: str, **options: Any) -> None:
+        given = {k: v for k, v in options.items() if v is not None and v != []}
+        show(source(name, **given).load())
+
+    first = inspect.Parameter(
+        "name", inspect.Parameter.KEYWORD_ONLY, default=_NAME, annotation=str
+    )
+    parameters = [first, *_options()]
+    command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    command.__annotations__ = {p.name: p.annotation for p in parameters}
     app.command(show.__name__, help=show.__doc__)(command)
 
 
 @_of_a_dataset
-def prepare(dataset: Any) -> None:
+def prepare(dataset: GraphDataset) -> None:
     """Fetch a data set if need be, and pack it."""
     console.print(f"{dataset.name}: {len(dataset):,} graphs", highlight=False)
     _print_notes(dataset)
 
 
 @_of_a_dataset
-def describe(dataset: Any) -> None:
+def describe(dataset: GraphDataset) -> None:
     """Statistics: graphs, nodes, edges, degrees, targets."""
-    from fullrank.data.statistics import statistics
-
     found = statistics(dataset)
     kind = "undirected" if found.undirected else "directed"
     loops = f", {found.self_loops:,} self-loops" if found.self_loops else ""
@@ -125,9 +140,8 @@ def describe(dataset: Any) -> None:
     degrees = np.repeat(np.arange(len(found.degrees)), found.degrees)
     _print_histogram("degree of a node", *_binned(degrees))
     if found.class_counts is not None:
-        names = (dataset.notes or {}).get("classes") or map(str, range(10**6))
-        labels = [label for label, _ in zip(names, found.class_counts, strict=False)]
-        _print_histogram("class", labels, found.class_counts)
+        names = dataset.classes or map(str, range(len(found.class_counts)))
+        _print_histogram("class", list(names), found.class_counts)
     if dataset.task == "tokens":
         words = list(dataset.vocabulary[:10])
         counts = np.bincount(dataset.labels.reshape(-1))
@@ -139,23 +153,13 @@ def describe(dataset: Any) -> None:
 @app.command()
 def verify(name: str = _NAME, root: Path | None = _ROOT) -> None:
     """Compare every file of a prepared set with its checksum."""
-    from fullrank.data import DataError
-    from fullrank.data.cache import data_root, prepared_sets
-    from fullrank.data.packed.storage import HEADER
-    from fullrank.data.packed.storage import verify as verify_folder
-    from fullrank.data.tables import is_table
-    from fullrank.errors import nearest
-
     home = data_root(root)
     here = prepared_sets(home)
-    stem = Path(name).stem if is_table(name) else None  # of all choices of columns
-    folders = [
-        folder
-        for known, folder in here.items()
-        if name == known or stem == known.rpartition("-")[0]
+    path = Path(name)
+    known = path.stem if is_table(path) else path.name
+    folders = here.get(known) or [
+        folder for folder in (path, home / name) if (folder / HEADER).exists()
     ]
-    if (Path(name) / HEADER).exists():
-        folders = [Path(name)]
     if not folders:
         raise DataError(
             f"{name!r} is not prepared in {home}{nearest(name, here)}; "
@@ -166,13 +170,12 @@ def verify(name: str = _NAME, root: Path | None = _ROOT) -> None:
         console.print(f"{folder}: {size / 1e6:,.1f} MB as written", highlight=False)
 
 
-def _size(folder: Path | None) -> str:
-    if folder is None:
-        return "-"
-    return f"{sum(f.stat().st_size for f in folder.iterdir()) / 1e6:,.1f} MB"
+def _size(folders: Iterable[Path]) -> str:
+    size = sum(file.stat().st_size for folder in folders for file in folder.iterdir())
+    return f"{size / 1e6:,.1f} MB" if size else "-"
 
 
-def _features(features: Any) -> str:
+def _features(features: Features) -> str:
     if features.kind == "none":
         return "none"
     shown = ", ".join(features.names[:12])
@@ -209,7 +212,7 @@ def _print_histogram(title: str, labels: list[str], counts: np.ndarray) -> None:
     console.print(table)
 
 
-def _print_targets(targets: Any) -> None:
+def _print_targets(targets: tuple[TargetStatistics, ...]) -> None:
     if not targets:
         return
     table = Table("target", "unit", box=None, pad_edge=False)
@@ -227,7 +230,7 @@ def _print_targets(targets: Any) -> None:
     console.print(table)
 
 
-def _print_notes(dataset: Any) -> None:
+def _print_notes(dataset: GraphDataset) -> None:
     """How many things were noted of each kind, and the first of them."""
     for kind, found in (dataset.notes or {}).items():
         if isinstance(found, list) and found:

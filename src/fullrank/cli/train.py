@@ -31,6 +31,9 @@ def train(
     list_ready: bool = typer.Option(
         False, "--list", help="Show the ready configurations and exit."
     ),
+    list_keys: bool = typer.Option(
+        False, "--keys", help="Show every key of a configuration and exit."
+    ),
     devices: int = typer.Option(None, help="Processes on this machine."),
     nodes: int = typer.Option(None, help="Machines."),
     runs: Path = typer.Option(None, help="The folder of run folders."),
@@ -53,6 +56,9 @@ def train(
 
     if list_ready:
         print("\n".join(ready_configs()))
+        return
+    if list_keys:
+        print(keys_table())
         return
     if config is None:
         raise typer.BadParameter("which configuration? --list shows the ready ones")
@@ -77,6 +83,17 @@ def train(
         )
     if lead and not quiet:
         show_summary(summary, resolved.runs)
+
+
+def keys_table() -> str:
+    """All keys of a configuration as a Markdown table."""
+    from fullrank.train.config import documented_keys
+
+    rows = ["| key | default | meaning |", "|---|---|---|"]
+    for key, default, meaning in documented_keys():
+        shown = f"`{default}`" if default and default[0] != "(" else default
+        rows.append(f"| `{key}` | {shown} | {meaning.replace('``', '`')} |")
+    return "\n".join(rows)
 
 
 def find_config(source: str, changes: list[str]) -> "Config":

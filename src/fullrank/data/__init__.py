@@ -1,17 +1,39 @@
 """Data sets: QM9, TU, OGB and the user's own graphs, packed for speed."""
 
-from fullrank.data.catalog import known_names, load
-from fullrank.data.dataset import Features, GraphDataset, Target
+from fullrank.data.dataset import GraphDataset, Target
+from fullrank.data.features import Features
+from fullrank.data.featurizers import (
+    AnyFeaturizer,
+    GraphFeaturizer,
+    MoleculeFeaturizer,
+    QM9Featurizer,
+    featurize,
+)
 from fullrank.data.packed.graphs import Field, Graph, PackedGraphs, Part
 from fullrank.data.packed.loader import PackedLoader
-from fullrank.data.sources.csv import graph_from_smiles, read_smiles_csv
+from fullrank.data.sources import (
+    AnySource,
+    CsvSource,
+    OGBSource,
+    PythonCodeSource,
+    QM9Source,
+    Source,
+    StructureOptions,
+    TUFolderSource,
+    TUSource,
+    known_names,
+    load,
+    source,
+)
+from fullrank.data.sources.csv import read_smiles_csv
 from fullrank.data.sources.in_memory import from_graphs
 from fullrank.data.sources.ogb import OGB
 from fullrank.data.sources.python_code import python_code
 from fullrank.data.sources.qm9 import QM9
-from fullrank.data.sources.tu import TU, read_tu_folder, read_tu_inputs
+from fullrank.data.sources.tu import TU, read_tu_folder
 from fullrank.data.splits import (
     Split,
+    folds_fingerprint,
     hold_out,
     random_split,
     scaffold_split,
@@ -19,6 +41,7 @@ from fullrank.data.splits import (
     zhang_folds,
 )
 from fullrank.data.structure import StructuralColors, structural_colors
+from fullrank.data.tables import Table, open_table
 from fullrank.data.transforms import AddStructuralColors
 from fullrank.errors import DataError
 
@@ -27,28 +50,44 @@ __all__ = [
     "QM9",
     "TU",
     "AddStructuralColors",
+    "AnyFeaturizer",
+    "AnySource",
+    "CsvSource",
     "DataError",
     "Features",
     "Field",
     "Graph",
     "GraphDataset",
+    "GraphFeaturizer",
+    "MoleculeFeaturizer",
+    "OGBSource",
     "PackedGraphs",
     "PackedLoader",
     "Part",
+    "PythonCodeSource",
+    "QM9Featurizer",
+    "QM9Source",
+    "Source",
     "Split",
     "StructuralColors",
+    "StructureOptions",
+    "TUFolderSource",
+    "TUSource",
+    "Table",
     "Target",
+    "featurize",
+    "folds_fingerprint",
     "from_graphs",
-    "graph_from_smiles",
     "hold_out",
     "known_names",
     "load",
+    "open_table",
     "python_code",
     "random_split",
     "read_smiles_csv",
     "read_tu_folder",
-    "read_tu_inputs",
     "scaffold_split",
+    "source",
     "stratified_folds",
     "structural_colors",
     "zhang_folds",

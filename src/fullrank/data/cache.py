@@ -29,24 +29,31 @@ def prepared(folder: Path, prepare: Callable[[Path], None]) -> PackedGraphs:
     set that is incomplete or of another version is prepared again.
     """
     try:
-        return read(folder)
+        return PackedGraphs.open(folder)
     except PackedFileError as error:
         found = error
     folder.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(folder.with_name(f".{folder.name}.lock")):
         try:
-            return read(folder)
+            return PackedGraphs.open(folder)
         except PackedFileError:
             if folder.exists():
                 logging.getLogger(__name__).warning("preparing again: %s", found)
             prepare(folder)
-    return read(folder)
+    return PackedGraphs.open(folder)
 
 
-def prepared_sets(root: Path) -> dict[str, Path]:
-    """The folder of every prepared set in ``root``, by name."""
-    headers = sorted(root.glob(f"[!.]*/{HEADER}"))
-    return {header.parent.name: header.parent for header in headers}
+def prepared_sets(root: Path) -> dict[str, list[Path]]:
+    """The folders of the prepared sets in ``root``, by the name of the data set."""
+    found: dict[str, list[Path]] = {}
+    for header in sorted(root.glob(f"[!.]*/{HEADER}")):
+        folder = header.parent
+        try:
+            name = read(folder).header["info"]["name"]
+        except (PackedFileError, KeyError):
+            name = folder.name
+        found.setdefault(name, []).append(folder)
+    return found
 
 
 def shown(

@@ -1,14 +1,19 @@
 """A data set: packed graphs and what a model must know about them."""
 
+import hashlib
+import json
 import logging
 from collections.abc import Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Literal, Self
 
 import numpy as np
+from pydantic import TypeAdapter
 from torch_geometric.data import Data
 
+from fullrank.data.features import Features
+from fullrank.data.featurizers import AnyFeaturizer
 from fullrank.data.packed.graphs import Field, PackedGraphs, Part, Texts
 from fullrank.data.packed.loader import PackedLoader
 from fullrank.data.splits import (
@@ -28,26 +33,6 @@ METRICS: dict[str, str] = {
     "multiclass": "accuracy",
     "tokens": "f1",
 }
-
-
-@dataclass(frozen=True)
-class Features:
-    """What the columns of ``x`` or ``edge_attr`` mean.
-
-    Args:
-        kind: ``"float"`` numbers, ``"categorical"`` ids, or ``"none"``.
-        names: One for each column.
-        cardinalities: How many ids each categorical column has.
-    """
-
-    kind: Literal["float", "categorical", "none"] = "none"
-    names: tuple[str, ...] = ()
-    cardinalities: tuple[int, ...] = ()
-
-    @property
-    def dim(self) -> int:
-        """The number of columns."""
-        return len(self.names)
 
 
 @dataclass(frozen=True)
@@ -72,6 +57,8 @@ class Description:
         num_classes: For multiclass; for tokens the vocabulary, unknown and end.
         num_tokens: For tokens: how many of them are predicted.
         vocabulary: For tokens: the words by id; then come unknown and end.
+        featurizer: What makes such graphs of new molecules or files; None where that
+            is not possible.
         source: Where the data came from.
         notes: What became of it on the way.
     """
@@ -86,8 +73,29 @@ class Description:
     num_classes: int | None = None
     num_tokens: int | None = None
     vocabulary: tuple[str, ...] = ()
+    featurizer: AnyFeaturizer | None = None
     source: str = ""
     notes: Mapping[str, Any] | None = None
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """The names of the classes, where they have names."""
+        return tuple(str(name) for name in (self.notes or {}).get("classes", ()))
+
+    def to_json(self) -> dict[str, Any]:
+        """What `from_json` reads."""
+        featurizer = self.featurizer and self.featurizer.model_dump(mode="json")
+        known = {f.name: getattr(self, f.name) for f in fields(Description)}
+        about = Description(**{**known, "featurizer": None})
+        return {**asdict(about), "featurizer": featurizer}
+
+    @staticmethod
+    def from_json(info: Mapping[str, Any]) -> "Description":
+        """The description that `to_json` wrote."""
+        return _DESCRIPTION.validate_python(info)
+
+
+_DESCRIPTION = TypeAdapter(Description)
 
 
 @dataclass(eq=False, kw_only=True)
@@ -102,6 +110,13 @@ class GraphDataset(Description):
 
     graphs: PackedGraphs
 
+    @classmethod
+    def described(cls, graphs: PackedGraphs, **changes: Any) -> Self:
+        """A packed set with the description that is stored in it."""
+        about = Description.from_json(graphs.info)
+        known = {f.name: getattr(about, f.name) for f in fields(about)}
+        return cls(**{**known, "graphs": graphs, **changes})
+
     def __len__(self) -> int:
         return len(self.graphs)
 
@@ -115,37 +130,33 @@ class GraphDataset(Description):
         )
 
     @property
-    def fingerprint(self) -> str:
-        import hashlib
-
-        d = hashlib.sha256()
-        for k in sorted(self.graphs.arrays):
-            d.update(k.encode())
-            d.update(self.graphs.arrays[k].tobytes())
-        d.update(repr((self.task, self.targets)).encode())
-        return d.hexdigest()
-
-    @property
-    def featurizer(self):
-        if "smiles" in str(list(self.graphs.arrays)):
-            from fullrank.data.featurizers import MoleculeFeaturizer
-
-            return MoleculeFeaturizer()
-        from fullrank.data.featurizers import GraphFeaturizer
-
-        return GraphFeaturizer(
-            node_features=self.node_features, edge_features=self.edge_features
-        )
-
-    @property
     def labels(self) -> np.ndarray:
         """The targets of all graphs as they are stored: ``[G, T]`` or ``[G]``."""
         columns = self.graphs.fields["y"].parts[0].columns
         stored = self.graphs.array("graph.y")
         return stored if columns is None else stored[:, columns]
 
+    @property
+    def fingerprint(self) -> str:
+        """A hash of what training sees: arrays, fields, task, targets, classes.
+
+        The same content has the same fingerprint, wherever it was read from.
+        """
+        content = {
+            "arrays": self.graphs.fingerprints(),
+            "fields": {name: asdict(f) for name, f in self.graphs.fields.items()},
+            "task": self.task,
+            "targets": [target.name for target in self.targets],
+            "node features": asdict(self.node_features),
+            "edge features": asdict(self.edge_features),
+            "classes": [self.num_classes, self.num_tokens, self.classes],
+            "vocabulary": self.vocabulary,
+        }
+        text = json.dumps(content, sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()
+
     def texts(self, name: str) -> Texts:
-        """One string a graph, such as ``"smiles"``."""
+        """One string per graph, such as ``"smiles"``."""
         return self.graphs.texts(name)
 
     def select_targets(self, names: Sequence[str]) -> "GraphDataset":
@@ -218,16 +229,3 @@ class GraphDataset(Description):
     def loader(self, indices: np.ndarray | None = None, **options: Any) -> PackedLoader:
         """Batches of these graphs; the options are those of `PackedLoader`."""
         return PackedLoader(self.graphs, indices, **options)
-
-
-def described(info: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments of `Description` out of what JSON holds of them."""
-    arguments = dict(info)
-    arguments["targets"] = tuple(Target(**target) for target in info["targets"])
-    arguments["vocabulary"] = tuple(info["vocabulary"])
-    for features in ("node_features", "edge_features"):
-        entry = info[features]
-        arguments[features] = Features(
-            entry["kind"], tuple(entry["names"]), tuple(entry["cardinalities"])
-        )
-    return arguments

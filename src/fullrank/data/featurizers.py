@@ -1,65 +1,200 @@
+"""From a molecule or a folder of graphs to arrays.
+
+A featurizer is saved with the model, and used again to predict with it.
+"""
+
 from collections.abc import Iterable, Iterator
-from typing import Annotated, Any, Literal
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field as Discriminated
 
-from fullrank.data.dataset import Features
-from fullrank.data.packed.graphs import Graph, PackedGraphs
+from fullrank.data.conformers import (
+    Edges,
+    conformer_fields,
+    embedded,
+    graph_from_conformer,
+    with_hydrogens,
+)
+from fullrank.data.features import Features
+from fullrank.data.molecules import (
+    MOLECULE_FIELDS,
+    Fragments,
+    graph_from_molecule,
+    largest_fragment,
+    molecule,
+    rdkit_failures,
+)
+from fullrank.data.options import Options
+from fullrank.data.packages import need
+from fullrank.data.packed.graphs import Field, Graph, PackedGraphs
+from fullrank.data.tu_files import (
+    files_in,
+    name_in,
+    read_columns,
+    stored_columns,
+    unknown_values,
+)
+from fullrank.data.workers import map_in_workers
 from fullrank.errors import DataError
 
+if TYPE_CHECKING:
+    from rdkit import Chem
 
-class _F(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
+class MoleculeFeaturizer(Options):
+    """A molecule as a graph of its heavy atoms with OGB's features.
 
-class MoleculeFeaturizer(_F):
+    Attributes:
+        fragments: ``keep`` salts and solvents, or keep the ``largest`` fragment only.
+    """
+
     kind: Literal["molecule"] = "molecule"
-    fragments: str = "keep"
-    makes_conformers: Literal[False] = False
-    keeps_hydrogens: Literal[False] = False
+    fragments: Fragments = "keep"
 
     @property
-    def fields(self) -> Any:
-        from fullrank.data.sources.csv import MOLECULE_FIELDS
+    def makes_conformers(self) -> bool:
+        """Whether 3D coordinates are computed for a SMILES."""
+        return False
 
+    @property
+    def keeps_hydrogens(self) -> bool:
+        """Whether hydrogens are nodes of the graph."""
+        return False
+
+    @property
+    def fields(self) -> dict[str, Field]:
+        """What a batch of these graphs carries."""
         return MOLECULE_FIELDS
 
-    def from_smiles(self, text: str) -> Graph:
-        from fullrank.data.sources.csv import graph_from_smiles
+    def from_smiles(self, smiles: str) -> Graph:
+        """The graph of a molecule; a `DataError` says why there is none."""
+        with rdkit_failures(smiles):
+            return self.from_molecule(molecule(smiles))
 
-        return graph_from_smiles(text, self.fragments)
+    def from_molecule(self, mol: "Chem.Mol | None") -> Graph:
+        """The graph of RDKit's molecule; a `DataError` says why there is none."""
+        return graph_from_molecule(self.chosen_fragments(_present(mol)))
 
-    def from_molecule(self, mol: Any) -> Graph:
-        from fullrank.data.sources.csv import graph_from_molecule
+    def chosen_fragments(self, mol: "Chem.Mol") -> "Chem.Mol":
+        """The part of the molecule that becomes the graph."""
+        return largest_fragment(mol) if self.fragments == "largest" else mol
 
-        return graph_from_molecule(mol)
 
+class QM9Featurizer(Options):
+    """A molecule as a graph of all its atoms with the features of PyG's QM9.
 
-class QM9Featurizer(MoleculeFeaturizer):
+    Attributes:
+        edges: ``bonds``, or ``complete`` for all pairs of atoms.
+        distance: Whether the length of an edge is one of its features.
+    """
+
     kind: Literal["qm9"] = "qm9"
+    edges: Edges = "bonds"
+    distance: bool = True
+
+    @property
+    def makes_conformers(self) -> bool:
+        """Whether 3D coordinates are computed for a SMILES."""
+        return self.distance or self.edges == "complete"
+
+    @property
+    def keeps_hydrogens(self) -> bool:
+        """Whether hydrogens are nodes of the graph."""
+        return True
+
+    @property
+    def fields(self) -> dict[str, Field]:
+        """What a batch of these graphs carries."""
+        return conformer_fields(self.distance)
+
+    def from_smiles(self, smiles: str) -> Graph:
+        """The graph of a molecule; a `DataError` says why there is none."""
+        with rdkit_failures(smiles):
+            mol = with_hydrogens(molecule(smiles))
+            return graph_from_conformer(
+                embedded(mol) if self.makes_conformers else mol, self.edges
+            )
+
+    def from_molecule(self, mol: "Chem.Mol | None") -> Graph:
+        """The graph of RDKit's molecule with its hydrogens and coordinates."""
+        mol = _present(mol)
+        if any(atom.GetTotalNumHs() for atom in mol.GetAtoms()):
+            raise DataError("hydrogens are missing; add them, with coordinates")
+        if self.makes_conformers and not _is_3d(mol):
+            raise DataError("the coordinates are not 3D; give 3D ones, or a SMILES")
+        return graph_from_conformer(mol, self.edges)
 
 
-class GraphFeaturizer(_F):
+class GraphFeaturizer(Options):
+    """Graphs in the layout of the TU collection, with the columns of the training set.
+
+    Attributes:
+        node_features, edge_features: The columns.
+        degree_moments: Mean and standard deviation of the training set's degrees, where
+            nodes have the normalised degree.
+    """
+
     kind: Literal["graph"] = "graph"
     node_features: Features
     edge_features: Features
+    degree_moments: tuple[float, float] | None = None
 
-    def read_folder(self, folder: Any) -> tuple[PackedGraphs, dict[int, str]]:
-        from fullrank.data.sources.tu import read_tu_inputs
+    def read_folder(self, folder: str | Path) -> tuple[PackedGraphs, dict[int, str]]:
+        """Read new graphs, labelled or not.
 
-        return read_tu_inputs(folder, self.node_features, self.edge_features)
+        Returns:
+            The graphs, and for each graph that cannot be predicted the reason: a label
+            or degree that no training graph has.
+        """
+        files = files_in(Path(folder), name_in(folder))
+        names = {"node": self.node_features.names, "edge": self.edge_features.names}
+        num_nodes, edges, columns = read_columns(files, names, self.degree_moments)
+        for level, wanted in names.items():
+            found = columns[level].names
+            if found != wanted:
+                raise DataError(
+                    f"the graphs in {folder} have the {level} features "
+                    f"{', '.join(found[:20]) or 'none'}; the model reads "
+                    f"{', '.join(wanted[:20]) or 'none'}"
+                )
+        graphs = PackedGraphs.pack(num_nodes, edges, *stored_columns(columns))
+        return graphs, dict(unknown_values(graphs, columns))
 
 
+SmilesFeaturizer = MoleculeFeaturizer | QM9Featurizer
 AnyFeaturizer = Annotated[
-    MoleculeFeaturizer | QM9Featurizer | GraphFeaturizer, Field(discriminator="kind")
+    MoleculeFeaturizer | QM9Featurizer | GraphFeaturizer,
+    Discriminated(discriminator="kind"),
 ]
 
 
 def featurize(
-    featurizer: Any, items: Iterable[str], workers: int = 1
+    featurizer: SmilesFeaturizer, items: Iterable[str], workers: int = 1
 ) -> Iterator[Graph | DataError]:
-    for item in items:
-        try:
-            yield featurizer.from_smiles(item)
-        except DataError as error:
-            yield error
+    """The graph of each SMILES, in order, or why there is none.
+
+    The work is done in processes of its own: a molecule that crashes RDKit is one
+    `DataError`. However many items there are, only some are in memory.
+    """
+    load_chemistry()
+    return map_in_workers(featurizer.from_smiles, items, workers)
+
+
+def load_chemistry() -> None:
+    """Import what featurizers need, once here instead of in every worker."""
+    for package in ("rdkit", "ogb"):
+        need(package)
+    import_module("ogb.utils.features")
+    import_module("rdkit.Chem")
+
+
+def _is_3d(mol: "Chem.Mol") -> bool:
+    return mol.GetNumConformers() > 0 and mol.GetConformer().Is3D()
+
+
+def _present(mol: "Chem.Mol | None") -> "Chem.Mol":
+    if mol is None:
+        raise DataError("RDKit cannot read this entry")
+    return mol

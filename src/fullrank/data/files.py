@@ -1,6 +1,7 @@
 """Files from elsewhere: fetched, unpacked and read with errors that name the line."""
 
 import gzip
+import hashlib
 import os
 import shutil
 import tempfile
@@ -8,7 +9,7 @@ import urllib.error
 import urllib.request
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -22,30 +23,48 @@ MIRROR_VARIABLE = "FULLRANK_MIRROR"
 _CORRUPT = (EOFError, gzip.BadGzipFile, zipfile.BadZipFile, zlib.error)
 
 
-def local_copy(
-    url: str, root: Path, mirror: str | Path | None, *other_names: str
-) -> Path:
-    """The archive at ``url``: from the mirror, from an earlier download, or from there.
+def in_mirror(url: str, mirror: Path | None, *other_names: str) -> Path | None:
+    """What the mirror has of the archive at ``url``; None if there is no mirror.
 
     Args:
         url: The official address.
-        root: Folder of prepared sets; downloads are kept in its ``raw``.
-        mirror: A folder that holds the archive under its own name, or what is in it
-            as a folder; ``$FULLRANK_MIRROR`` by default.
+        mirror: A folder that holds the archive under its own name, or its content as a
+            folder; ``$FULLRANK_MIRROR`` by default.
         other_names: Under which the mirror may hold it, too.
     """
+    chosen = mirror or os.environ.get(MIRROR_VARIABLE)
+    if not chosen:
+        return None
     name = url.rsplit("/", 1)[-1]
-    mirror = mirror or os.environ.get(MIRROR_VARIABLE)
-    if mirror:
-        names = (name, Path(name).stem, *other_names)
-        for candidate in (Path(mirror) / n for n in names):
-            if candidate.exists():
-                return candidate
-        raise DataError(f"the mirror {mirror} holds none of {', '.join(names)}")
-    kept = root / "raw" / name
+    names = (name, Path(name).stem, *other_names)
+    for candidate in (Path(chosen).expanduser() / n for n in names):
+        if candidate.exists():
+            return candidate
+    raise DataError(f"the mirror {chosen} holds none of {', '.join(names)}")
+
+
+def downloaded(url: str, root: Path) -> Path:
+    """The archive at ``url``, which is kept in ``raw`` below the folder ``root``."""
+    kept = root / "raw" / url.rsplit("/", 1)[-1]
     if not kept.exists():
         _download(url, kept)
     return kept
+
+
+def content_digest(path: Path) -> str:
+    """A hash of what a file, or every file in a folder, contains."""
+    if path.is_file():
+        with path.open("rb") as stream:
+            return hashlib.file_digest(stream, "sha256").hexdigest()
+    return files_digest(path, sorted(f for f in path.rglob("*") if f.is_file()))
+
+
+def files_digest(folder: Path, files: Iterable[Path]) -> str:
+    """A hash of what these files in ``folder`` are called and contain."""
+    found = [
+        (file.relative_to(folder).as_posix(), content_digest(file)) for file in files
+    ]
+    return hashlib.sha256(repr(found).encode()).hexdigest()
 
 
 def _download(url: str, file: Path) -> None:
@@ -65,7 +84,7 @@ def _download(url: str, file: Path) -> None:
         reason = getattr(error, "reason", error)
         raise DataError(
             f"cannot download {url} ({reason}); put this file at {file}, or name a "
-            f"folder that holds it with --mirror or ${MIRROR_VARIABLE}"
+            f"folder that holds it by the option mirror or ${MIRROR_VARIABLE}"
         ) from error
     except OSError as error:
         raise DataError(f"cannot write {file}: {error.strerror}") from error
@@ -104,13 +123,48 @@ def unpacked(source: Path, scratch: Path) -> Iterator[Path]:
         yield Path(folder)
 
 
-def read_numbers(file: Path, dtype: type = np.int64) -> np.ndarray:
-    """A table of numbers without a header, ``[rows, columns]``; ``.gz`` is unpacked."""
+def read_numbers(
+    file: Path,
+    dtype: type = np.int64,
+    rows: int | None = None,
+    missing: bool = False,
+) -> np.ndarray:
+    """A table of numbers without a header, ``[rows, columns]``; ``.gz`` is unpacked.
+
+    Args:
+        dtype: ``np.int64``, or ``np.float64`` for numbers that are finite in float32.
+        rows: How many there must be.
+        missing: Whether numbers may be left out or ``nan``.
+    """
     with reading(file, dtype):
         try:
-            return _open(file, dtype).read().to_numpy()
+            values = _open(file, dtype).read().to_numpy()
         except pd.errors.EmptyDataError:
-            return np.empty((0, 0), dtype)
+            values = np.empty((0, 0), dtype)
+    # pandas fills short rows with nan, so rows of different lengths are found here too.
+    if dtype is np.float64 and not fits_float32(values).all():
+        problem = _first_wrong_line(file, dtype, missing)
+        if problem:
+            raise DataError(problem)
+    if rows is not None and len(values) != rows:
+        line = min(len(values), rows) + 1
+        raise DataError(f"{file}, line {line}: {len(values)} lines instead of {rows}")
+    return values
+
+
+def read_column(
+    file: Path, dtype: type = np.int64, rows: int | None = None
+) -> np.ndarray:
+    """The only column of such a table, ``[rows]``."""
+    values = read_numbers(file, dtype, rows)
+    if values.shape[1] > 1:
+        raise DataError(f"{file}, line 1: {values.shape[1]} columns instead of 1")
+    return values.reshape(-1)
+
+
+def fits_float32(values: Any) -> Any:
+    """Whether each number is finite, also in single precision."""
+    return np.abs(values) <= np.finfo(np.float32).max
 
 
 class NumberStream:
@@ -141,6 +195,9 @@ class NumberStream:
                 f"instead of {self._columns}"
             )
         self._line += rows
+        if self._dtype is np.float64:
+            finite = fits_float32(values).all(axis=1)
+            self.check(finite, lambda row: "a number is not finite")
         return values
 
     def finish(self) -> None:
@@ -188,23 +245,32 @@ def reading(file: Path, dtype: type) -> Iterator[None]:
         raise DataError(_first_wrong_line(file, dtype) or f"{file}: {error}") from error
 
 
-def _first_wrong_line(file: Path, dtype: type) -> str:
+def _first_wrong_line(file: Path, dtype: type, missing: bool = False) -> str:
     opened = gzip.open if file.suffix == ".gz" else open
-    kind = "a whole number" if dtype is np.int64 else "a number"
+    kind = "a whole number" if dtype is np.int64 else "a finite number"
     columns = None
     with opened(file, "rt", encoding="utf-8", errors="replace") as lines:
         for number, line in enumerate(lines, start=1):
             if not line.strip():
                 continue
-            values = line.strip().split(",")
+            values = [value.strip() for value in line.split(",")]
             columns = columns or len(values)
             if len(values) != columns:
                 return (
                     f"{file}, line {number}: {len(values)} values, but {columns} above"
                 )
             for value in values:
-                try:
-                    dtype(value)
-                except ValueError:
-                    return f"{file}, line {number}: {value.strip()!r} is not {kind}"
+                if not (_is_number(value, dtype) or (missing and _is_missing(value))):
+                    return f"{file}, line {number}: {value!r} is not {kind}"
     return ""
+
+
+def _is_number(text: str, dtype: type) -> bool:
+    try:
+        return bool(fits_float32(dtype(text)))
+    except (ValueError, OverflowError):
+        return False
+
+
+def _is_missing(text: str) -> bool:
+    return text.lower() in ("", "na", "nan")

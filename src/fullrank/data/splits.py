@@ -1,13 +1,15 @@
 """Which graphs are for training, validation and testing."""
 
+import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from fullrank.data.molecules import scaffold
 from fullrank.errors import DataError
 
 PARTS = ("train", "valid", "test")
@@ -73,7 +75,7 @@ def random_split(
 
 
 def given_split(part_of_graph: np.ndarray, how: Mapping[str, Any]) -> Split:
-    """From 0 (train), 1 (valid), 2 (test) or another number (unused) a graph."""
+    """From 0 (train), 1 (valid), 2 (test) or another number (unused) per graph."""
     train, valid, test = (np.flatnonzero(part_of_graph == p) for p in range(3))
     return Split(train, valid, test, how)
 
@@ -103,13 +105,29 @@ def zhang_folds(folder: str | Path, num_graphs: int) -> list[Split]:
 
     When ten does not divide the number of graphs these files leave out the remainder.
     """
-    folds = []
+    return [
+        Split(
+            train, _NOTHING, test, {"kind": "folds of Zhang et al.", "fold": fold}
+        ).check(num_graphs)
+        for fold, (train, test) in enumerate(_pairs_of_zhang(folder))
+    ]
+
+
+def folds_fingerprint(folder: str | Path) -> str:
+    """A hash of the folds in the files that `zhang_folds` reads."""
+    content = [
+        [train.tolist(), test.tolist()] for train, test in _pairs_of_zhang(folder)
+    ]
+    return hashlib.sha256(json.dumps(content).encode()).hexdigest()
+
+
+def _pairs_of_zhang(folder: str | Path) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """The training and test graphs of each of the ten folds."""
     for fold in range(1, 11):
-        train = _indices(Path(folder) / f"train_idx-{fold}.txt")
-        test = _indices(Path(folder) / f"test_idx-{fold}.txt")
-        how = {"kind": "folds of Zhang et al.", "fold": fold - 1}
-        folds.append(Split(train, _NOTHING, test, how).check(num_graphs))
-    return folds
+        train, test = (
+            Path(folder) / f"{part}_idx-{fold}.txt" for part in ("train", "test")
+        )
+        yield _indices(train), _indices(test)
 
 
 def hold_out(
@@ -139,8 +157,6 @@ def scaffold_split(
     The most frequent scaffolds go to training, the rarest to testing, as in
     MoleculeNet and OGB.
     """
-    from fullrank.data.sources.csv import scaffold
-
     how = {"kind": "scaffold", "fractions": list(fractions)}
     return grouped_split([scaffold(text) for text in smiles], fractions, how)
 
@@ -185,12 +201,3 @@ def _indices(file: Path) -> np.ndarray:
         return np.loadtxt(file, dtype=np.int64, ndmin=1)
     except (FileNotFoundError, ValueError) as error:
         raise DataError(f"cannot read the fold {file}: {error}") from error
-
-
-def folds_fingerprint(folder: str | Path) -> str:
-    import hashlib
-
-    d = hashlib.sha256()
-    for f in sorted(Path(folder).glob("*_idx-*.txt")):
-        d.update(f.read_bytes())
-    return d.hexdigest()

@@ -25,6 +25,7 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 
 from fullrank.data.cache import shown
+from fullrank.errors import DataError
 
 Hashes = NDArray[np.uint64]
 Mark = Literal["pair", "center"]
@@ -91,7 +92,7 @@ def structural_colors(
         progress: Whether to show a progress bar.
 
     Raises:
-        ValueError: If the subgraphs of one node need more than ``memory_limit``.
+        DataError: If the subgraphs of one node need more than ``memory_limit``.
     """
     if hops is not None and hops < 0:
         raise ValueError(f"hops must be at least 0, or None, got {hops}")
@@ -266,7 +267,7 @@ def _blocks(
         size += graph.links @ members * _DISTANCE_BYTES
     worst = int(size.argmax())
     if size[worst] > memory_limit:
-        raise ValueError(
+        raise DataError(
             f"node {worst} with {graph.degree[worst]} neighbours needs up to "
             f"{size[worst] / 2**30:.2g} GiB for its subgraphs of {members[worst]:.0f} "
             f"nodes, more than memory_limit={memory_limit / 2**30:.2g} GiB; take fewer "
@@ -345,12 +346,3 @@ def _values(matrix: csr_array, rows: NDArray, columns: NDArray) -> NDArray:
     if not rows.size:  # for which SciPy returns a sparse array
         return np.zeros(rows.shape, matrix.dtype)
     return matrix[rows.ravel(), columns.ravel()].reshape(rows.shape)
-
-
-def add_structure(graphs, structure, progress=False):
-    from fullrank.data.transforms import AddStructuralColors
-
-    options = structure.model_dump()
-    if structure.hops == "all":
-        options["hops"] = None
-    return AddStructuralColors(**options).pack(graphs, progress)

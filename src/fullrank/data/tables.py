@@ -1,13 +1,22 @@
-"""Tables: text with a header, separated by commas or tabs."""
+"""Tables: text with a header, separated by commas or tabs.
 
-from collections.abc import Iterator, Sequence
+Training and prediction read tables here, so that both see the same rows.
+"""
+
+import csv
+import re
+import sys
+from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import pairwise
 from pathlib import Path
+from typing import IO, NamedTuple
 
 from fullrank.errors import DataError, nearest
 
 DELIMITERS = {".csv": ",", ".tsv": "\t"}
-ENCODING = "utf-8-sig"  # UTF-8, with or without the mark that Excel puts first
+_NAMES = {",": "commas", "\t": "tabs", ";": "semicolons", "|": "vertical bars"}
+_DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+(e[+-]?\d+)?", re.I)
 
 
 def is_table(name: str | Path) -> bool:
@@ -20,57 +29,149 @@ def delimiter_of(file: Path) -> str:
     return DELIMITERS.get(file.suffix.lower(), ",")
 
 
+class Row(NamedTuple):
+    """The cells of a row, and the line it begins in; the header begins in line 1."""
+
+    line: int
+    cells: list[str]
+
+
+class Table:
+    """A table whose rows are read as they are asked for.
+
+    Attributes:
+        file: Where it is.
+        header: The names of its columns.
+    """
+
+    def __init__(self, file: Path, stream: IO[str]) -> None:
+        self.file = file
+        self._delimiter = delimiter_of(file)
+        self._other_signs = [sign for sign in _NAMES if sign != self._delimiter]
+        self._stream = stream
+        self._record: list[str] = []  # the lines of the row that is being read
+        csv.field_size_limit(sys.maxsize)
+        self._reader = csv.reader(self._lines(), delimiter=self._delimiter, strict=True)
+        first = next(self._rows(), None)
+        if first is None:
+            raise DataError(f"{file} is empty; its first line must name its columns")
+        self._first_line = "".join(self._record)
+        self.header = [cell.strip() for cell in first.cells]
+        for name in self.header:
+            if name and self.header.count(name) > 1:
+                raise DataError(
+                    f"{file} has {self.header.count(name)} columns {name!r}; rename "
+                    f"all but one"
+                )
+
+    def __iter__(self) -> Iterator[Row]:
+        return self._rows()
+
+    def column(self, name: str) -> int:
+        """The position of a column; a `DataError` says which ones there are."""
+        if name in self.header:
+            return self.header.index(name)
+        for sign in self._other_signs:
+            found, expected = map(self._first_line.count, (sign, self._delimiter))
+            if found and found >= expected:
+                raise DataError(
+                    f"{self.file} seems to be separated by {_NAMES[sign]}; it must be "
+                    f"separated by {_NAMES[self._delimiter]}"
+                )
+        raise DataError(
+            f"{self.file} has no column {name!r}{nearest(name, self.header)}; it has "
+            f"{', '.join(self.header)}"
+        )
+
+    def misfit(self, cells: list[str]) -> str | None:
+        """Why these cells are not a row of the table; None if they are one."""
+        if not any(cell.strip() for cell in cells):
+            return "the row is empty"
+        if len(cells) == len(self.header):
+            return None
+        problem = f"{len(cells)} cells instead of {len(self.header)}"
+        for sign in self._other_signs:
+            count = sum(cell.count(sign) for cell in cells)
+            if count and count == len(self.header) - 1:
+                return f"{problem}: it seems to be separated by {_NAMES[sign]}"
+        if self._delimiter == "," and len(cells) > len(self.header):
+            pairs = (",".join(pair) for pair in pairwise(cells))
+            commas = [pair for pair in pairs if _DECIMAL_COMMA.fullmatch(pair)]
+            if commas:
+                return f"{problem}: is {commas[0]!r} a number with a decimal comma?"
+        return problem
+
+    def _rows(self) -> Iterator[Row]:
+        while True:
+            self._record.clear()
+            line = self._reader.line_num + 1
+            try:
+                cells = next(self._reader)
+            except StopIteration:
+                return
+            except csv.Error as error:
+                opened = line + _line_of_open_quote(self._record, self._delimiter)
+                raise DataError(
+                    f"{self.file}, line {opened}: the quote that opens here is not "
+                    f"closed before the end of its cell ({error}); close it, or double "
+                    f"the quotes within the cell"
+                ) from None
+            yield Row(line, cells)
+
+    def _lines(self) -> Iterator[str]:
+        for number, line in enumerate(self._stream, start=1):
+            if "\0" in line:
+                raise DataError(
+                    f"{self.file}, line {number}: there is a NUL byte, so this is not "
+                    f"a text file in UTF-8"
+                )
+            self._record.append(line)
+            yield line
+
+
 @contextmanager
-def reading_table(file: Path) -> Iterator[None]:
-    """Name the file in what can go wrong while it is read."""
+def open_table(file: str | Path) -> Iterator[Table]:
+    """Open a table; what cannot be read is a `DataError` that names file and line."""
+    file = Path(file)
     try:
-        yield
-    except FileNotFoundError:
-        raise DataError(f"there is no file {str(file)!r}; check its path") from None
+        # UTF-8, with or without the mark that Excel puts first. Lines end as csv wants
+        # them to: not at U+2028, U+0085 or a vertical tab.
+        with file.open(newline="", encoding="utf-8-sig") as stream:
+            yield Table(file, stream)
     except UnicodeDecodeError as error:
         raise DataError(
             f"{file} is not UTF-8 text ({error}); save it as UTF-8"
         ) from None
+    except OSError as error:
+        if error.filename != str(file):  # of another file that the caller has opened
+            raise
+        if isinstance(error, FileNotFoundError):
+            raise DataError(f"there is no file {str(file)!r}; check its path") from None
+        raise DataError(f"cannot open {str(file)!r}: {error.strerror}") from None
 
 
-def check_columns(file: Path, header: Sequence[str], wanted: Sequence[str]) -> None:
-    """Complain about the first column that the table does not have."""
-    missing = [column for column in wanted if column not in header]
-    if not missing:
-        return
-    if not header:
-        raise DataError(f"{file} is empty; its first line must name its columns")
-    for sign in ";,\t|":
-        if len(header) == 1 and sign in header[0]:
-            raise DataError(
-                f"{file} seems to be separated by {sign!r}; a .csv is separated by "
-                f"commas, a .tsv by tabs"
-            )
-    raise DataError(
-        f"{file} has no column {missing[0]!r}{nearest(missing[0], header)}; it has "
-        f"{', '.join(header)}"
-    )
+def number(text: str) -> float:
+    """The number in a cell; a `DataError` says what is wrong with it."""
+    if _DECIMAL_COMMA.fullmatch(text):
+        point = text.replace(",", ".")
+        raise DataError(f"{text!r} has a decimal comma; write {point} instead")
+    try:
+        if "_" in text:  # which Python allows in a number
+            raise ValueError
+        return float(text)
+    except ValueError:
+        raise DataError(f"{text!r} is not a number") from None
 
 
-class _T:
-    def __init__(self, file, stream):
-        import csv
-
-        self.file = file
-        self._r = csv.reader(stream, delimiter=delimiter_of(file))
-        self.header = next(self._r, [])
-
-    def check_columns(self, wanted):
-        check_columns(self.file, self.header, wanted)
-
-    def rows(self):
-        from types import SimpleNamespace
-
-        for cells in self._r:
-            yield SimpleNamespace(line=self._r.line_num, cells=cells)
-
-
-@contextmanager
-def open_table(file):
-    with reading_table(file), file.open(newline="", encoding=ENCODING) as stream:
-        yield _T(file, stream)
+def _line_of_open_quote(record: list[str], delimiter: str) -> int:
+    """In which of the lines of a row the last quoted cell begins, counted from 0."""
+    opened, quoted, before = 0, False, delimiter
+    for number, line in enumerate(record):
+        for sign in line:
+            if sign == '"' and quoted:
+                quoted = False
+            elif sign == '"' and before in (delimiter, '"'):
+                # Either a new cell, or the second of two quotes within one.
+                opened, quoted = (number if before == delimiter else opened), True
+            before = sign
+    return opened

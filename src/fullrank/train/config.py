@@ -2,15 +2,13 @@
 
 import hashlib
 import json
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal, NamedTuple, get_args
 
 import yaml
 from pydantic import (
     BaseModel,
-    ConfigDict,
     Field,
     NonNegativeFloat,
     PositiveFloat,
@@ -20,9 +18,8 @@ from pydantic import (
     model_validator,
 )
 
-from fullrank.data import known_names
-from fullrank.data.sources import StructureOptions
-from fullrank.data.tables import is_table
+from fullrank.data.options import Options
+from fullrank.data.sources import AnySource, Source
 from fullrank.errors import ConfigError, nearest
 from fullrank.nn import conv_names
 from fullrank.nn.models.graph_net import HEADS, READOUTS
@@ -40,98 +37,7 @@ RE_SUM = ("expc", "combc", *STRUCTURAL)
 FOLDS = ("gin", "fair")
 
 
-class _Section(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True)
-
-
-class DataConfig(_Section):
-    """Which graphs, and what is to be predicted.
-
-    Attributes:
-        name: Of a data set (``qm9``, ``MUTAG``, ``ogbg-molhiv``), a CSV file with
-            SMILES, a folder of graphs in the TU collection's layout, or one of Python
-            sources.
-        targets: What to predict, by name; all by default, but a CSV needs them.
-        limit: QM9: only so many molecules; all by default.
-        edges: QM9: ``bonds``, which is the default, or ``complete``.
-        distance: QM9: whether edges know their length; yes by default.
-        task: CSV: ``regression``, which is the default, ``binary`` or ``multiclass``.
-        smiles: CSV: the column of the molecules; ``smiles`` by default.
-        split_column: CSV: the column that holds ``train``, ``valid`` or ``test``.
-        fragments: CSV: ``keep`` all of a molecule's fragments, which is the default,
-            or the ``largest``.
-        root: Where prepared sets are kept; the user's cache by default.
-        mirror: TU and OGB: a folder to take archives from.
-        folder: OGB: where the raw files are.
-        structure: Colours from the structure around each edge, for the convolutions
-            that read them; none by default, ``{}`` for those of 2 hops.
-    """
-
-    name: str
-    targets: list[str] | None = None
-    limit: PositiveInt | None = None
-    edges: Literal["bonds", "complete"] | None = None
-    distance: bool | None = None
-    task: Literal["regression", "binary", "multiclass"] | None = None
-    smiles: str | None = None
-    split_column: str | None = None
-    fragments: Literal["keep", "largest"] | None = None
-    root: Path | None = None
-    mirror: str | None = None
-    folder: Path | None = None
-    structure: StructureOptions | None = None
-
-    def determining(self) -> dict[str, Any]:
-        values = self.model_dump(
-            mode="json",
-            exclude_none=True,
-            exclude={
-                **dict.fromkeys(("root", "mirror", "folder"), True),
-                "structure": {"memory_limit"},
-            },
-        )
-        if Path(self.name).exists():
-            del values["name"]
-        return values
-
-    def load(self, labelled: bool = True):
-        from fullrank import data
-        from fullrank.data.catalog import UnknownOption
-        from fullrank.data.structure import add_structure
-
-        options = self.model_dump(
-            exclude={"name", "targets", "structure"}, exclude_none=True
-        )
-        if is_table(self.name):
-            options["targets"] = self.targets or (() if labelled else None)
-        try:
-            dataset = data.load(self.name, **options)
-        except UnknownOption as error:
-            raise ConfigError(
-                f"data.{error.option} is no option of {self.name!r}"
-            ) from None
-        known = [target.name for target in dataset.targets]
-        if self.targets is not None and self.targets != known:
-            dataset = dataset.select_targets(self.targets)
-        if self.structure is None:
-            return dataset
-        return dataset.with_graphs(
-            add_structure(dataset.graphs, self.structure, progress=True)
-        )
-
-    @property
-    def label(self) -> str:
-        return Path(self.name).stem.lower()
-
-    @field_validator("name")
-    @classmethod
-    def _found_from_everywhere(cls, name: str) -> str:
-        path = Path(name)
-        own = is_table(path) or (path.is_dir() and name not in known_names())
-        return str(path.absolute()) if own else name
-
-
-class SplitConfig(_Section):
+class SplitConfig(Options):
     """Which graphs train, which choose the epoch, which test.
 
     Attributes:
@@ -161,7 +67,7 @@ class SplitConfig(_Section):
         return self
 
 
-class ModelConfig(_Section):
+class ModelConfig(Options):
     """A `fullrank.nn.GraphNet`.
 
     Attributes:
@@ -185,7 +91,7 @@ class ModelConfig(_Section):
     hidden: PositiveInt = 64
     s: PositiveInt | None = None
     re_sum: bool | None = None
-    conv_args: dict[str, Any] = {}
+    conv_args: dict[str, Any] = Field(default_factory=dict)
     batch_norm: bool = False
     dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0
     layer_dropout: Annotated[float, Field(ge=0, lt=1)] | None = None
@@ -233,14 +139,14 @@ class ModelConfig(_Section):
         return {name: value for name, value in named.items() if value is not None}
 
 
-class OptimizerConfig(_Section):
+class OptimizerConfig(Options):
     """How the weights are changed.
 
     Attributes:
         name: ``adam`` or ``adamw``.
         lr: The learning rate; with ``onecycle`` the highest one.
         weight_decay: Of the optimiser.
-        clip: The largest norm of a step's gradient; any by default.
+        clip: Maximum gradient norm; no clipping by default.
     """
 
     name: Literal["adam", "adamw"] = "adam"
@@ -249,7 +155,7 @@ class OptimizerConfig(_Section):
     clip: PositiveFloat | None = None
 
 
-class ScheduleConfig(_Section):
+class ScheduleConfig(Options):
     """How the learning rate changes.
 
     Attributes:
@@ -263,7 +169,7 @@ class ScheduleConfig(_Section):
     factor: Annotated[float, Field(gt=0, le=1)] = 0.8
 
 
-class TrainingConfig(_Section):
+class TrainingConfig(Options):
     """How long and on what.
 
     Attributes:
@@ -292,7 +198,7 @@ class TrainingConfig(_Section):
         return str(precision) if isinstance(precision, int) else precision
 
 
-class ComputeConfig(_Section):
+class ComputeConfig(Options):
     """Where it runs; says nothing about the result.
 
     Attributes:
@@ -306,22 +212,29 @@ class ComputeConfig(_Section):
     nodes: PositiveInt = 1
 
 
-class Config(_Section):
+class Config(Options):
     """An experiment: one run, or one for each fold and seed.
 
     Attributes:
+        data: Which graphs, and what is to be predicted.
+        split: Which graphs train, which choose the epoch, which test.
+        model: The network.
+        optimizer: How the weights are changed.
+        schedule: How the learning rate changes.
+        training: How long and on what.
+        compute: Where it runs.
         seeds: Of weights and batches: a run for each.
         runs: The folder of run folders.
     """
 
-    data: DataConfig
+    data: AnySource
     split: SplitConfig = SplitConfig()
     model: ModelConfig = ModelConfig()
     optimizer: OptimizerConfig = OptimizerConfig()
     schedule: ScheduleConfig = ScheduleConfig()
     training: TrainingConfig = TrainingConfig()
     compute: ComputeConfig = ComputeConfig()
-    seeds: Annotated[list[int], Field(min_length=1)] = [0]
+    seeds: list[int] = Field([0], min_length=1)
     runs: Path = Path("runs")
 
     @model_validator(mode="after")
@@ -448,18 +361,12 @@ def _apply(values: dict[str, Any], change: str) -> None:
         raise ConfigError(f"{change!r}: {text!r} is not a value") from None
 
 
-_UNION_MEMBER = re.compile(r"\[|^constrained-")
-
-
 def _complaints(error: ValidationError) -> Iterator[str]:
     for entry in error.errors():
-        # A union reports each of its members; their names are no keys.
-        path = [
-            str(part) for part in entry["loc"] if not _UNION_MEMBER.search(str(part))
-        ]
+        path, model = _place_of(entry["loc"])
         key = ".".join(path)
         if entry["type"] == "extra_forbidden":
-            known = list(_fields_at(path[:-1]))
+            known = [name for name in model.model_fields if name != "kind"]
             hint = nearest(path[-1], known)
             value = json.dumps(entry["input"], default=str)
             yield (
@@ -474,9 +381,86 @@ def _complaints(error: ValidationError) -> Iterator[str]:
             yield (message if isinstance(entry["input"], dict) else where + message)
 
 
-def _fields_at(path: list[str]) -> Iterable[str]:
+def _place_of(location: Iterable[Any]) -> tuple[list[str], Any]:
+    """The keys that lead to a value, and the section that it is or would be in.
+
+    A union reports which of its members was tried; that is not a key.
+    """
+    path: list[str] = []
     model: Any = Config
-    for part in path:
-        kind = model.model_fields[part].annotation
-        model = next((k for k in get_args(kind) if hasattr(k, "model_fields")), kind)
-    return model.model_fields
+    section = model
+    for part in map(str, location):
+        members = {name: m for m in _models_in(model) for name in _tags(m)}
+        if part in members:
+            model = section = members[part]
+            continue
+        if path and not hasattr(model, "model_fields"):
+            continue
+        path.append(part)
+        section = model
+        field = getattr(model, "model_fields", {}).get(part)
+        found = _models_in(field.annotation) if field is not None else []
+        model = found[0] if len(found) == 1 else getattr(field, "annotation", None)
+    return path, section
+
+
+def _models_in(kind: Any) -> list[type[BaseModel]]:
+    """The sections that a value of this type may be."""
+    if hasattr(kind, "model_fields"):
+        return [kind]
+    return [model for part in get_args(kind) for model in _models_in(part)]
+
+
+def _tags(model: type[BaseModel]) -> list[str]:
+    """What names a section among those that may stand in its place."""
+    return [model.model_fields["kind"].default] if issubclass(model, Source) else []
+
+
+class DocumentedKey(NamedTuple):
+    """A key of a configuration, its default in YAML, and its meaning."""
+
+    key: str
+    default: str
+    meaning: str
+
+
+def documented_keys() -> list[DocumentedKey]:
+    """Everything that a configuration may hold."""
+    found: list[DocumentedKey] = []
+    for name, field in Config.model_fields.items():
+        sections = _models_in(field.annotation)
+        if not sections:
+            meaning = Config.documentation()[name]
+            found.append(DocumentedKey(name, _shown(field), meaning))
+        kinds: dict[DocumentedKey, list[str]] = {}
+        for section in sections:
+            for entry in _documented(section, name):
+                kinds.setdefault(entry, []).extend(_tags(section))
+        for entry, tags in kinds.items():
+            # An option that not every kind of data has names those that do.
+            some = f"{', '.join(tags)}: " if len(tags) < len(sections) and tags else ""
+            found.append(entry._replace(meaning=some + entry.meaning))
+    return found
+
+
+def _documented(section: Any, where: str) -> Iterator[DocumentedKey]:
+    for name, field in section.model_fields.items():
+        if name == "kind" and _tags(section):  # found from the name
+            continue
+        meaning = section.documentation()[name]
+        yield DocumentedKey(f"{where}.{name}", _shown(field), meaning)
+        for inner in _models_in(field.annotation):
+            yield from _documented(inner, f"{where}.{name}")
+
+
+def _shown(field: Any) -> str:
+    if field.is_required():
+        return "(needed)"
+    default = field.get_default(call_default_factory=True)
+    return "" if default is None else yaml_value(default)
+
+
+def yaml_value(value: Any) -> str:
+    """A value as one writes it in YAML."""
+    plain = str(value) if isinstance(value, Path) else value
+    return yaml.safe_dump(plain, default_flow_style=True).removesuffix("...\n").strip()

@@ -68,13 +68,6 @@ def environment() -> Environment:
     )
 
 
-def origin() -> dict[str, str | None]:
-    """The part of the environment that stands beside a published number."""
-    found = environment()
-    recorded = ("fullrank", "commit", "python", "torch", "torch_geometric", "processor")
-    return {name: getattr(found, name) for name in recorded}
-
-
 def forget_peak_memory() -> None:
     """Let `peak_memory` begin anew, where the system can: on Linux and on GPUs."""
     if torch.cuda.is_available():

@@ -22,7 +22,7 @@ from torch_geometric.data import Batch, Data
 
 from fullrank.data import Features, GraphDataset, Split, Target
 from fullrank.data.featurizers import AnyFeaturizer
-from fullrank.data.sources import StructureOptions
+from fullrank.data.sources import CsvSource, StructureOptions
 from fullrank.data.splits import PARTS
 from fullrank.errors import ConfigError, DataError, ModelError
 from fullrank.nn import GraphNet
@@ -281,10 +281,10 @@ def design_model(
         edge_features=dataset.edge_features,
         featurizer=dataset.featurizer,
         structure=config.data.structure,
-        smiles=getattr(config.data, "smiles", None),
+        smiles=config.data.smiles if isinstance(config.data, CsvSource) else None,
         network={},
         num_classes=dataset.num_classes,
-        classes=tuple(str(name) for name in (dataset.notes or {}).get("classes", ())),
+        classes=dataset.classes,
         num_tokens=dataset.num_tokens,
         mean=mean,
         std=std,

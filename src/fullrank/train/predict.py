@@ -1,6 +1,7 @@
 """Predictions of trained models for SMILES, SDF files and folders of graphs."""
 
 import csv
+import io
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -13,12 +14,12 @@ import torch
 from fullrank.data import DataError, Graph, PackedGraphs, PackedLoader
 from fullrank.data.featurizers import (
     GraphFeaturizer,
-    MoleculeFeaturizer,
-    QM9Featurizer,
+    SmilesFeaturizer,
     featurize,
+    load_chemistry,
 )
-from fullrank.data.structure import add_structure
 from fullrank.data.tables import delimiter_of, open_table
+from fullrank.data.workers import map_in_workers
 from fullrank.errors import ConfigError
 from fullrank.train.evaluate import load_model
 from fullrank.train.files import replacing
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
 
 ROWS_AT_ONCE = 1024
 REASON = "reason"
-MoleculeFeaturizers = MoleculeFeaturizer | QM9Featurizer
 
 
 def load(models: str | Path | Sequence[str | Path]) -> "Predictor":
@@ -90,10 +90,10 @@ class Predictor:
         return [*self.columns, *deviations, REASON]
 
     @property
-    def molecules(self) -> MoleculeFeaturizers:
+    def molecules(self) -> SmilesFeaturizer:
         """What turns a molecule into a graph."""
         found = self.spec.featurizer
-        if not isinstance(found, MoleculeFeaturizers):
+        if not isinstance(found, SmilesFeaturizer):
             raise ConfigError(
                 f"a model of {self.spec.dataset} does not read molecules; give it a "
                 f"folder of graphs in the TU layout"
@@ -134,7 +134,7 @@ class Predictor:
     def values(self, graphs: PackedGraphs) -> np.ndarray:
         """Means, and standard deviations of an ensemble: ``[G, C]`` or ``[G, 2 C]``."""
         if self.spec.structure is not None:
-            graphs = add_structure(graphs, self.spec.structure)
+            graphs = self.spec.structure.add_to(graphs)
         outputs = []
         for batch in PackedLoader(graphs, batch_size=self.spec.batch_size):
             each = [
@@ -185,7 +185,8 @@ def predict_file(
     elif source.suffix.lower() == ".sdf":
         lines = _sdf_lines(predictor, source)
     else:
-        lines = _table_lines(predictor, source, smiles or predictor.spec.smiles)
+        column = smiles or predictor.spec.smiles or "smiles"
+        lines = _table_lines(predictor, source, column)
     count = PredictionCount()
     with replacing(output, newline="", encoding="utf-8") as stream:
         writer = csv.writer(stream, delimiter=delimiter_of(output))
@@ -196,48 +197,74 @@ def predict_file(
     return count
 
 
-def _table_lines(
-    predictor: Predictor, source: Path, smiles: str | None
-) -> Iterator[list]:
-    column = smiles or "smiles"
+def _table_lines(predictor: Predictor, source: Path, smiles: str) -> Iterator[list]:
     featurizer = predictor.molecules
     with open_table(source) as table:
-        table.check_columns([column])
+        place, width = table.column(smiles), len(table.header)
         taken = sorted({*table.header} & {*predictor.all_columns})
         if taken:
             raise DataError(
                 f"{source} has a column {taken[0]!r} already, which is to be written"
             )
         yield [*table.header, *predictor.all_columns]
-        width, place = len(table.header), table.header.index(column)
-        for rows in _chunks(table.rows()):
-            whole = [row for row in rows if len(row.cells) == width]
-            graphs = featurize(featurizer, [row.cells[place] for row in whole])
-            found: list[Graph | DataError] = [
-                next(graphs)
-                if len(row.cells) == width
-                else DataError(f"{len(row.cells)} cells instead of {width}")
-                for row in rows
+        for rows in _chunks(table):
+            problems = [table.misfit(row.cells) for row in rows]
+            fitting = [
+                row.cells[place]
+                for row, problem in zip(rows, problems, strict=True)
+                if problem is None
             ]
-            for row, predicted in zip(rows, predictor.rows(found), strict=True):
-                padded = (row.cells + [""] * width)[:width]
-                yield [*padded, *predicted]
+            made = featurize(featurizer, fitting)
+            graphs = [DataError(p) if p else next(made) for p in problems]
+            for row, predicted in zip(rows, predictor.rows(graphs), strict=True):
+                yield [*(row.cells + [""] * width)[:width], *predicted]
 
 
 def _sdf_lines(predictor: Predictor, source: Path) -> Iterator[list]:
     featurizer = predictor.molecules
-    from rdkit import Chem, rdBase
-
+    load_chemistry()
     yield ["name", "smiles", *predictor.all_columns]
-    with source.open("rb") as stream, rdBase.BlockLogs():
-        remove = not featurizer.keeps_hydrogens
-        molecules = Chem.ForwardSDMolSupplier(stream, removeHs=remove)
-        for chunk in _chunks(molecules):
-            graphs = [_attempt(featurizer, mol) for mol in chunk]
-            for mol, row in zip(chunk, predictor.rows(graphs), strict=True):
-                name = mol.GetProp("_Name") if mol and mol.HasProp("_Name") else ""
-                text = Chem.MolToSmiles(Chem.RemoveHs(mol)) if mol else ""
-                yield [name, text, *row]
+    for entries in _chunks(_sdf_entries(source)):
+        made = list(map_in_workers(_SdfEntry(featurizer), entries))
+        graphs = [entry if isinstance(entry, DataError) else entry[1] for entry in made]
+        rows = zip(entries, made, predictor.rows(graphs), strict=True)
+        for text, entry, predicted in rows:
+            smiles = "" if isinstance(entry, DataError) else entry[0]
+            yield [text.partition("\n")[0].strip(), smiles, *predicted]
+
+
+def _sdf_entries(source: Path) -> Iterator[str]:
+    """The text of each entry."""
+    lines: list[str] = []
+    with source.open(encoding="utf-8", errors="replace") as stream:
+        for line in stream:
+            if line.startswith("$$$$"):
+                yield "".join(lines)
+                lines = []
+            else:
+                lines.append(line)
+    if "".join(lines).strip():
+        yield "".join(lines)
+
+
+@dataclass(frozen=True)
+class _SdfEntry:
+    """Reads an entry as SMILES and graph, in a process that may crash."""
+
+    featurizer: SmilesFeaturizer
+
+    def __call__(self, text: str) -> tuple[str, Graph | DataError]:
+        from rdkit import Chem, rdBase
+
+        with rdBase.BlockLogs():
+            remove = not self.featurizer.keeps_hydrogens
+            stream = io.BytesIO(f"{text}$$$$\n".encode())
+            mol = next(Chem.ForwardSDMolSupplier(stream, removeHs=remove), None)
+            smiles = Chem.MolToSmiles(Chem.RemoveHs(mol)) if mol else ""
+            try:
+                return smiles, self.featurizer.from_molecule(mol)
+            except DataError as error:
+                return smiles, error
 
 
 def _folder_lines(predictor: Predictor, source: Path) -> Iterator[list]:
@@ -254,15 +281,6 @@ def _folder_lines(predictor: Predictor, source: Path) -> Iterator[list]:
             yield [index, *predictor.empty_row(unusable[index])]
         else:
             yield [index, *values, None]
-
-
-def _attempt(featurizer: MoleculeFeaturizers, mol: Any) -> Graph | DataError:
-    if mol is None:
-        return DataError("RDKit cannot read this entry")
-    try:
-        return featurizer.from_molecule(mol)
-    except DataError as error:
-        return error
 
 
 def _chunks(items: Iterable[Any]) -> Iterator[list[Any]]:

@@ -13,7 +13,7 @@ import torch
 from fullrank.data import DataError, Field, Graph, PackedGraphs, Part
 from fullrank.data.packed import storage
 from fullrank.data.packed.graphs import text_arrays
-from fullrank.data.packed.storage import HEADER, PackedFileError, verify, write
+from fullrank.data.packed.storage import HEADER, PackedFileError, verify
 
 
 def some_graphs(seed: int, count: int) -> PackedGraphs:
@@ -59,7 +59,7 @@ def test_what_is_written_is_read(tmp_path):
 def test_parts_are_joined_and_replace_what_was_there(tmp_path):
     parts = [some_graphs(seed, count) for seed, count in ((1, 3), (2, 1), (3, 6))]
     some_graphs(9, 2).save(tmp_path / "set")
-    write(tmp_path / "set", iter(parts), {"name": "joined"})
+    PackedGraphs.write(tmp_path / "set", iter(parts), lambda: {"name": "joined"})
     opened = PackedGraphs.open(tmp_path / "set")
     for part, first in zip(parts, (0, 3, 4), strict=True):
         for index in range(len(part)):
@@ -90,7 +90,7 @@ def damaged(folder, how: str) -> None:
         file.unlink()
     elif how == "other version":
         text = (folder / HEADER).read_text()
-        (folder / HEADER).write_text(text.replace('"version": 1', '"version": 99'))
+        (folder / HEADER).write_text(text.replace('"version": 2', '"version": 99'))
     elif how == "foreign header":
         (folder / HEADER).write_text('{"hello": "world"}')
     elif how == "no header":
@@ -153,7 +153,7 @@ def test_nothing_is_left_of_an_interrupted_write(tmp_path):
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        write(tmp_path / "set", parts())
+        PackedGraphs.write(tmp_path / "set", parts(), dict)
     assert os.listdir(tmp_path) == []
 
 
@@ -183,18 +183,16 @@ def test_parts_must_agree(tmp_path):
     first = some_graphs(0, 2)
     other = first.with_array("node", "more", np.zeros(first.node_ptr[-1]))
     with pytest.raises(DataError, match="must store the same arrays"):
-        write(tmp_path / "set", [first, other])
+        PackedGraphs.write(tmp_path / "set", [first, other], dict)
     with pytest.raises(DataError, match="no graph to write"):
-        write(tmp_path / "set", [])
+        PackedGraphs.write(tmp_path / "set", [], dict)
 
 
 FOUR_MILLION = """
 import resource, sys
 sys.path[:0] = sys.argv[3:]
 import numpy as np
-from pathlib import Path
 from fullrank.data import PackedGraphs
-from fullrank.data.packed.storage import write
 
 def parts():
     count = 100_000
@@ -212,7 +210,7 @@ def memory():
 
 if sys.argv[1] == "write":
     before = memory()
-    write(Path(sys.argv[2]), parts())
+    PackedGraphs.write(sys.argv[2], parts(), dict)
     print(memory(), before)
 else:
     before = memory()

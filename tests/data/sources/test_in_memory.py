@@ -3,7 +3,7 @@ import pytest
 import torch
 from torch_geometric.data import Data
 
-from fullrank.data import DataError, from_graphs
+from fullrank.data import DataError, GraphDataset, PackedGraphs, from_graphs
 
 
 def graph(**changes) -> Data:
@@ -56,13 +56,11 @@ def test_networkx_attributes():
 
 
 def test_packed_own_graphs_can_be_saved(tmp_path):
-    from fullrank.data import GraphDataset, PackedGraphs
-    from fullrank.data.dataset import described
-
     dataset = from_graphs([graph(), graph(y=0)])
     dataset.graphs.save(tmp_path / "mine")
     graphs = PackedGraphs.open(tmp_path / "mine")
-    again = GraphDataset(graphs=graphs, **described(graphs.info))
+    again = GraphDataset.described(graphs)
+    assert again.fingerprint == dataset.fingerprint
     assert again.node_features == dataset.node_features
     assert torch.equal(again[1].edge_attr, dataset[1].edge_attr)
 
@@ -76,6 +74,12 @@ def test_packed_own_graphs_can_be_saved(tmp_path):
         (graph(x=None), "graph 1 has no columns in 'x', but graph 0 has 1"),
         (graph(edge_index=torch.tensor([[0, 5], [1, 0]])), r"\(5, 0\).* graph 1 has 2"),
         (graph(y=-1), "counted from 0"),
+        (graph(x=torch.tensor([[1.0], [float("nan")]])), "graph 1 has nan in 'x'"),
+        (
+            graph(edge_attr=torch.full((2, 2), 1e300, dtype=torch.double)),
+            "1e\\+300 in 'edge_attr'",
+        ),
+        (graph(y=float("inf")), "graph 1 has inf in 'y'"),
     ],
 )
 def test_wrong_graphs_are_named(wrong, message):

@@ -9,34 +9,28 @@ import pandas as pd
 import pytest
 import torch
 from ogb.io.read_graph_raw import read_csv_graph_raw
+from ogb.utils import smiles2graph
 
-from fullrank.data import OGB, DataError, load
-from fullrank.data.sources import ogb as module
+from fullrank.data import OGB, DataError, OGBSource, PackedGraphs, featurize, load
 from shared_data import shared_data
 
 
-@pytest.fixture(scope="module")
-def root(tmp_path_factory):
-    return tmp_path_factory.mktemp("root")
+@pytest.fixture(autouse=True)
+def no_mirror(monkeypatch):
+    monkeypatch.delenv("FULLRANK_MIRROR", raising=False)
 
 
-def test_molhiv(root):
-    dataset = load("ogbg-molhiv", root=root, mirror=shared_data() / "ogb")
+def test_real_sets(tmp_path):
+    dataset = load("ogbg-molhiv", root=tmp_path, mirror=shared_data() / "ogb")
     split = dataset.split()
     assert len(dataset) == 41_127
     parts = (split.train, split.valid, split.test)
     assert [len(part) for part in parts] == [32_901, 4_113, 4_113]
     assert [int(dataset.labels[part].sum()) for part in parts] == [1232, 81, 130]
-    assert dataset.task == "binary"
     assert dataset.metric == "rocauc"
-    assert dataset.node_features.cardinalities == (119, 5, 12, 12, 10, 6, 6, 2, 2)
-    assert dataset.edge_features.cardinalities == (5, 6, 2)
-    assert dataset.graphs.batch([0, 1]).y.dtype == torch.float32
 
-
-def test_molesol_equals_what_ogb_reads(root):
     folder = shared_data() / "ogb" / "ogbg_molesol"
-    dataset = OGB("ogbg-molesol", root, folder=folder)
+    dataset = OGB("ogbg-molesol", tmp_path, folder=folder)
     truth = read_csv_graph_raw(folder / "raw", add_inverse_edge=True)
     labels = pd.read_csv(folder / "raw" / "graph-label.csv.gz", header=None)[0]
     assert len(dataset) == 1128
@@ -50,19 +44,85 @@ def test_molesol_equals_what_ogb_reads(root):
     assert dataset.texts("smiles")[1] == "Cc1occc1C(=O)Nc2ccccc2"
 
 
+SMILES = ["CCO", "C", "C/C=C/C", "c1ccccc1N"]
+
+
+def write_molecules(folder, labels=(0.5, -1, 2, 4)):
+    """`SMILES` in OGB's layout, made by OGB's own function."""
+    made = [smiles2graph(text) for text in SMILES]
+    graphs = [(g["num_nodes"], g["edge_index"].T[::2].tolist()) for g in made]
+    features = {
+        "node_feat": [row for g in made for row in g["node_feat"]],
+        "edge_feat": [row for g in made for row in g["edge_feat"][::2]],
+    }
+    write_set(folder, graphs, labels, "scaffold", **features)
+    rows = ["smiles,mol_id", *(f"{text},{i}" for i, text in enumerate(SMILES))]
+    write_table(folder / "mapping" / "mol.csv.gz", rows)
+    return folder
+
+
+def test_molecules_equal_what_ogb_reads(tmp_path):
+    folder = write_molecules(tmp_path / "esol")
+    dataset = OGB("ogbg-molesol", tmp_path / "root", folder=folder)
+    assert list(dataset.texts("smiles")) == SMILES
+    assert dataset.labels[:, 0].tolist() == [0.5, -1, 2, 4]
+    assert (dataset.task, dataset.metric) == ("regression", "rmse")
+    assert dataset.graphs.batch([0, 1]).y.dtype == torch.float32
+    truth = read_csv_graph_raw(folder / "raw", add_inverse_edge=True)
+    for data, graph in zip(dataset, truth, strict=False):
+        assert data.x.tolist() == graph["node_feat"].tolist()
+        assert edges_with_features(
+            data.edge_index.numpy(), data.edge_attr.numpy()
+        ) == edges_with_features(graph["edge_index"], graph["edge_feat"])
+    truth = dataset.labels
+    assert dataset.evaluate(truth, truth + 2) == {"rmse": pytest.approx(2)}
+
+
+def test_new_molecules_get_the_same_graphs(tmp_path):
+    folder = write_molecules(tmp_path / "esol")
+    dataset = OGB("ogbg-molesol", tmp_path / "root", folder=folder)
+    featurizer = dataset.featurizer
+    graphs = list(featurize(featurizer, SMILES))
+    packed = PackedGraphs.from_graphs(graphs, fields=featurizer.fields)
+    for ours, theirs in zip(packed, dataset, strict=False):
+        assert torch.equal(ours.x, theirs.x)
+        assert edges_with_features(ours.edge_index, ours.edge_attr) == (
+            edges_with_features(theirs.edge_index, theirs.edge_attr)
+        )
+
+
 def edges_with_features(edge_index, features) -> list:
     return sorted(zip(*edge_index.tolist(), features.tolist(), strict=True))
 
 
-def test_an_archive_as_ogb_offers_it(tmp_path):
-    folder = shared_data() / "ogb" / "ogbg_molesol"
-    with zipfile.ZipFile(tmp_path / "esol.zip", "w") as archive:
+def test_an_archive_a_folder_and_a_mirror_are_one_set(tmp_path):
+    folder = write_molecules(tmp_path / "mirror" / "ogbg_molesol")
+    archives, root = tmp_path / "archives", tmp_path / "root"
+    archives.mkdir()
+    with zipfile.ZipFile(archives / "esol.zip", "w") as archive:
         for file in folder.rglob("*.gz"):
             archive.write(file, Path("esol") / file.relative_to(folder))
-    dataset = OGB("ogbg-molesol", tmp_path / "root", mirror=tmp_path)
-    assert len(dataset) == 1128
-    split = dataset.split()
-    assert [len(p) for p in (split.train, split.valid, split.test)] == [902, 113, 113]
+    found = [
+        OGB("ogbg-molesol", root, mirror=archives),
+        OGB("ogbg-molesol", root, mirror=folder.parent),
+        OGB("ogbg-molesol", root, folder=folder),
+    ]
+    assert len({dataset.fingerprint for dataset in found}) == 1
+    split = found[0].split()
+    parts = (split.train, split.valid, split.test)
+    assert [part.tolist() for part in parts] == [[0, 2], [1], [3]]
+
+
+def test_a_folder_or_mirror_that_changes_is_read_again(tmp_path):
+    folder, root = tmp_path / "mirror" / "ogbg_molesol", tmp_path / "root"
+    for options in ({"folder": folder}, {"mirror": folder.parent}):
+        write_molecules(folder)
+        first = load("ogbg-molesol", root=root, **options)
+        write_molecules(folder, labels=(9, 9, 9, 9))
+        again = load("ogbg-molesol", root=root, **options)
+        assert first.labels[:, 0].tolist() == [0.5, -1, 2, 4]
+        assert again.labels[:, 0].tolist() == [9] * 4
+        assert first.fingerprint != again.fingerprint
 
 
 def test_molecules_with_many_and_missing_labels(tmp_path):
@@ -78,15 +138,12 @@ def test_molecules_with_many_and_missing_labels(tmp_path):
     assert dataset.graphs.batch([0, 1]).y.isnan().sum() == 3
 
 
-def test_evaluator_is_ogbs(root):
-    dataset = OGB("ogbg-molesol", root, folder=shared_data() / "ogb" / "ogbg_molesol")
-    truth = dataset.labels[:4]
-    assert dataset.evaluate(truth, truth + 2) == {"rmse": pytest.approx(2)}
-
-
 def write_table(file, rows) -> None:
     file.parent.mkdir(parents=True, exist_ok=True)
-    lines = (",".join(map(str, np.atleast_1d(row))) for row in rows)
+    rows = (
+        row if isinstance(row, list | tuple) else np.atleast_1d(row) for row in rows
+    )
+    lines = (",".join(map(str, row)) for row in rows)
     file.write_bytes(gzip.compress("".join(f"{line}\n" for line in lines).encode()))
 
 
@@ -255,7 +312,11 @@ def test_blocks_do_not_change_what_is_read(ppa, tmp_path, monkeypatch):
         ),
         ("split/species/test", [9], r"test\.csv\.gz, line 1: graph 9 of a set of 4"),
         ("raw/edge-feat", [[1]] * 7, r"edge-feat\.csv\.gz, line 1: 1 columns instead"),
-        ("raw/edge-feat", [["x"] * 7], r"edge-feat\.csv\.gz, line 1: 'x' is not a num"),
+        ("raw/edge-feat", [["x"] * 7], r"edge-feat\.csv\.gz, line 1: 'x'"),
+        ("raw/edge-feat", [[1] * 7] * 6 + [["inf"] * 7], r"edge-feat\.csv\.gz, line 7"),
+        ("raw/graph-label", [[1, 2]] * 4, r"graph-label\.csv\.gz, line 1: 2 columns"),
+        ("raw/graph-label", [4, 37, 0, 11], r"graph-label\.csv\.gz, line 2: class 37"),
+        ("raw/graph-label", [4, "nan", 0, 1], r"graph-label\.csv\.gz, line 2: 'nan'"),
     ],
 )
 def test_wrong_files_are_named(ppa, tmp_path, file, rows, message):
@@ -265,6 +326,20 @@ def test_wrong_files_are_named(ppa, tmp_path, file, rows, message):
         OGB("ogbg-ppa", tmp_path / "root", folder=folder)
 
 
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        ([[1, 0], [0, "inf"], [1, 1], [0, 0]], "line 2: 'inf'"),
+        ([[1, 0], [0, 1], [1], [0, 0]], "line 3: 1 values, but 2 above"),
+        ([[1, 0], [0, 1], [1, 1], [0, 2]], "line 4: 2 is not 0 or 1"),
+    ],
+)
+def test_wrong_labels_of_molecules(tmp_path, labels, message):
+    folder = write_molecules(tmp_path / "set", labels)
+    with pytest.raises(DataError, match=rf"graph-label\.csv\.gz, {message}"):
+        OGB("ogbg-molclintox", tmp_path / "root", folder=folder)
+
+
 def test_categories_outside_their_range(code, tmp_path):
     write_table(code / "raw" / "node-feat.csv.gz", [[0, 0]] * 4 + [[3, 0]] * 7)
     with pytest.raises(DataError, match=r"node-feat\.csv\.gz, line 5: ids outside"):
@@ -272,12 +347,11 @@ def test_categories_outside_their_range(code, tmp_path):
 
 
 def test_names():
-    assert {"ogbg-molhiv", "ogbg-molpcba", "ogbg-ppa", "ogbg-code2"} <= set(
-        module.names()
-    )
+    wanted = {"ogbg-molhiv", "ogbg-molpcba", "ogbg-ppa", "ogbg-code2", "ogbg-code"}
+    assert wanted <= set(OGBSource.known_names())
     with pytest.raises(DataError, match="withdrawn"):
         load("ogbg-code")
     with pytest.raises(DataError, match="OGB has no graph set 'ogbg-nothing'"):
         OGB("ogbg-nothing")
-    with pytest.raises(DataError, match="there is no folder nowhere"):
+    with pytest.raises(DataError, match="there is no folder .*nowhere"):
         OGB("ogbg-ppa", folder="nowhere")

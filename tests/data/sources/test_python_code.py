@@ -1,11 +1,13 @@
 import ast
+import os
+import shutil
 import textwrap
 
 import numpy as np
 import pytest
 import torch
 
-from fullrank.data import DataError, load, python_code
+from fullrank.data import DataError, load, python_code, source
 from fullrank.data.sources.python_code import MASK, NODE_TYPES, function_tree, words_of
 
 
@@ -88,6 +90,27 @@ def test_a_folder_of_sources(sources, tmp_path):
     sizes = dataset.node_features.cardinalities
     assert bool((data.x.max(dim=0).values < torch.tensor(sizes)).all())
     assert dataset.labels.max() < dataset.num_classes
+
+
+def test_an_edited_file_is_read_again(sources, tmp_path):
+    """Also if it has the size and the time of before."""
+    file = sources / "project0" / "module.py"
+    times = (file.stat().st_atime_ns, file.stat().st_mtime_ns)
+    first = python_code(sources, root=tmp_path)
+    file.write_text(file.read_text().replace("set_value", "put_value"))
+    os.utime(file, ns=times)
+    again = python_code(sources, root=tmp_path)
+    assert list(again.texts("name")).count("put value") == 1
+    assert again.fingerprint != first.fingerprint
+
+
+def test_the_place_of_the_sources_does_not_matter(sources, tmp_path):
+    copy = tmp_path / "elsewhere" / "copy"
+    shutil.copytree(sources, copy)
+    first, second = (load(folder, root=tmp_path) for folder in (sources, copy))
+    assert first.fingerprint == second.fingerprint
+    assert (first.name, second.name) == ("sources", "copy")
+    assert source(sources).determining() == source(copy).determining()
 
 
 def test_projects_are_not_split(sources, tmp_path):

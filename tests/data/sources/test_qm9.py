@@ -4,7 +4,8 @@ import torch
 from rdkit import Chem
 from rdkit.Chem import AllChem
 
-from fullrank.data import QM9, DataError, PackedGraphs, load
+from fullrank.data import QM9, DataError, GraphDataset, QM9Featurizer, load
+from fullrank.data.conformers import BONDS
 from fullrank.data.sources import qm9 as module
 
 METHANE = {
@@ -29,7 +30,7 @@ def root(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def sample(root) -> QM9:
+def sample(root) -> GraphDataset:
     return QM9(root, limit=2500)
 
 
@@ -76,7 +77,7 @@ def test_kinds_of_bonds_agree_with_rdkit(sample):
     for index in range(0, 2500, 83):
         mol = Chem.AddHs(Chem.MolFromSmiles(sample.texts("smiles")[index]))
         kinds = [str(bond.GetBondType()) for bond in mol.GetBonds()]
-        expected = [2 * kinds.count(kind) for kind in module.BONDS]
+        expected = [2 * kinds.count(kind) for kind in BONDS]
         assert sample[index].edge_attr[:, :4].sum(0).tolist() == expected
 
 
@@ -101,6 +102,9 @@ def test_without_distance_and_complete(root, sample):
     plain = QM9(root, limit=2500, distance=False)
     assert plain.edge_features.names == ("single", "double", "triple", "aromatic")
     assert torch.equal(plain[9].edge_attr, sample[9].edge_attr[:, :4])
+
+    assert plain.fingerprint != sample.fingerprint
+    assert plain.featurizer == QM9Featurizer(distance=False)
 
     complete = QM9(root, limit=20, edges="complete")
     bonds = QM9(root, limit=20)
@@ -151,24 +155,10 @@ def test_coordinates_of_another_molecule_are_not_accepted():
     assert module._molecule("C", list("CHHHH"), far) == (None, "left out")
 
 
-def test_a_conformer_gives_the_features_of_the_data_set(sample):
-    smiles = sample.texts("smiles")[40]
-    mol = Chem.AddHs(Chem.MolFromSmiles(smiles))
-    AllChem.EmbedMolecule(mol, randomSeed=0)
-    graph = module.graph_from_conformer(mol)
-    fields = module.batch_fields(targets=False)
-    data = PackedGraphs.from_graphs([graph], fields=fields)[0]
-    assert torch.equal(data.x, sample[40].x)
-    assert torch.equal(data.edge_attr[:, :4], sample[40].edge_attr[:, :4])
-    assert "y" not in data
-    with pytest.raises(DataError, match="no 3D coordinates"):
-        module.graph_from_conformer(Chem.MolFromSmiles("C"))
-
-
 def test_wrong_options():
-    with pytest.raises(DataError, match="edges must be 'bonds' or 'complete'"):
+    with pytest.raises(DataError, match="edges is 'knn'; .*'bonds' or 'complete'"):
         load("qm9", edges="knn")
-    with pytest.raises(DataError, match="limit must be at least 1, got 0"):
+    with pytest.raises(DataError, match="limit is 0"):
         load("qm9", limit=0)
 
 

@@ -6,8 +6,8 @@ rows ``node_ptr[g]:node_ptr[g + 1]`` and the edge rows ``edge_ptr[g]:edge_ptr[g 
 its edges are sorted by destination, so those of every batch are too.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,9 +16,18 @@ import numpy as np
 import torch
 from torch_geometric.data import Batch, Data
 
+from fullrank.data.packed.storage import (
+    HEADER,
+    PackedFileError,
+    digest,
+    read,
+    stored_dtype,
+    write,
+)
 from fullrank.errors import DataError
 
 LEVELS = ("node", "edge", "graph")
+_STRUCTURE = ("node_ptr", "edge_ptr", "src", "dst")
 _DataBatch = type(Batch())
 
 
@@ -68,7 +77,7 @@ class Field:
 
 
 class Texts(Sequence[str]):
-    """One string a graph, stored as UTF-8 bytes with offsets."""
+    """One string per graph, stored as UTF-8 bytes with offsets."""
 
     def __init__(self, utf8: np.ndarray, ptr: np.ndarray) -> None:
         self._utf8, self._ptr = utf8, ptr
@@ -106,9 +115,10 @@ class PackedGraphs:
         edge_ptr: The same for its edges: ``[G + 1]``.
         src, dst: The two ends of each edge, counted within its graph: ``[E]``.
         arrays: Stored arrays by level and name; ``text.NAME.utf8`` with
-            ``text.NAME.ptr`` hold one string a graph.
+            ``text.NAME.ptr`` hold one string per graph.
         fields: What a batch carries beside ``edge_index``, by attribute.
         info: Whatever describes the set, as JSON holds it.
+        digests: The SHA-256 of the arrays that are stored on disk.
     """
 
     node_ptr: np.ndarray
@@ -118,6 +128,7 @@ class PackedGraphs:
     arrays: Mapping[str, np.ndarray] = field(default_factory=dict)
     fields: Mapping[str, Field] = field(default_factory=dict)
     info: Mapping[str, Any] = field(default_factory=dict)
+    digests: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def pack(
@@ -177,8 +188,8 @@ class PackedGraphs:
         joined = {}
         for name in graphs[0].arrays:
             rows = [graph.arrays[name] for graph in graphs]
-            one_a_graph = name.startswith("graph.")
-            joined[name] = np.stack(rows) if one_a_graph else np.concatenate(rows)
+            one_per_graph = name.startswith("graph.")
+            joined[name] = np.stack(rows) if one_per_graph else np.concatenate(rows)
         num_nodes = np.array([graph.num_nodes for graph in graphs])
         num_edges = np.array([graph.edge_index.shape[1] for graph in graphs])
         edge_index = np.concatenate([graph.edge_index for graph in graphs], axis=1)
@@ -290,20 +301,89 @@ class PackedGraphs:
             self,
             arrays={**self.arrays, **added},
             fields={**self.fields, **_own_fields(added)},
+            digests={k: d for k, d in self.digests.items() if k not in added},
         )
+
+    def fingerprints(self) -> dict[str, list[Any]]:
+        """Data type, shape and SHA-256 of all that is stored, by name."""
+        return {
+            name: [
+                stored_dtype(values),
+                list(values.shape),
+                self.digests.get(name) or digest(values),
+            ]
+            for name, values in sorted(self._everything().items())
+        }
 
     def save(self, folder: str | Path) -> None:
         """Write the set to ``folder``, all of it or nothing."""
-        from fullrank.data.packed.storage import write
+        self.write(folder, [self], lambda: self.info)
 
-        write(Path(folder), [self])
+    @staticmethod
+    def write(
+        folder: str | Path,
+        parts: Iterable["PackedGraphs"],
+        info: Callable[[], Mapping[str, Any]],
+        last: Callable[[], Mapping[str, np.ndarray]] = dict,
+    ) -> None:
+        """Write the graphs of all ``parts``, one after the other, to ``folder``.
+
+        Only one part is in memory at a time; the fields are those of the first.
+
+        Args:
+            info: What describes the set, asked for when all parts are written.
+            last: Arrays of all graphs that are known only then.
+        """
+        fields: list[Mapping[str, Field]] = []
+
+        def arrays() -> Iterator[Mapping[str, np.ndarray]]:
+            for part in parts:
+                fields.append(part.fields)
+                yield part._everything()
+
+        def header() -> dict[str, Any]:
+            given_out = {k: asdict(f) for k, f in fields[0].items()} if fields else {}
+            return {"fields": given_out, "info": info()}
+
+        write(Path(folder), arrays(), header, last)
 
     @classmethod
     def open(cls, folder: str | Path) -> "PackedGraphs":
         """Map the set in ``folder`` into memory without reading it."""
-        from fullrank.data.packed.storage import read
+        arrays, digests, header = read(Path(folder))
+        try:
+            structure = {name: arrays.pop(name) for name in _STRUCTURE}
+            fields = {
+                name: Field(tuple(_part(p) for p in entry["parts"]), entry["dtype"])
+                for name, entry in header["fields"].items()
+            }
+            info = header["info"]
+        except KeyError as error:
+            raise PackedFileError(f"{Path(folder) / HEADER} lacks {error}") from error
+        graphs = cls(
+            **structure, arrays=arrays, fields=fields, info=info, digests=digests
+        )
+        graphs._check_rows(folder)
+        return graphs
 
-        return read(Path(folder))
+    def _everything(self) -> dict[str, np.ndarray]:
+        return {**{name: getattr(self, name) for name in _STRUCTURE}, **self.arrays}
+
+    def _check_rows(self, folder: str | Path) -> None:
+        """Whether the arrays are as long as the offsets say."""
+        nodes, edges = int(self.node_ptr[-1]), int(self.edge_ptr[-1])
+        totals = {"node": nodes, "edge": edges, "graph": len(self)}
+        arrays = {"edge.src": self.src, "edge.dst": self.dst, **self.arrays}
+        for name, values in arrays.items():
+            level = name.split(".")[0]
+            if len(values) != totals.get(level, len(values)):
+                found = f"{len(values)} rows for {totals[level]} {level}s"
+                raise PackedFileError(f"{folder}: {name!r} has {found}")
+
+
+def _part(entry: Mapping[str, Any]) -> Part:
+    columns = entry["columns"]
+    return Part(entry["array"], entry["one_hot"], columns and tuple(columns))
 
 
 def offsets(counts: np.ndarray) -> np.ndarray:
@@ -312,7 +392,7 @@ def offsets(counts: np.ndarray) -> np.ndarray:
 
 
 def text_arrays(name: str, texts: Sequence[str]) -> dict[str, np.ndarray]:
-    """The two stored arrays that hold one string a graph."""
+    """The two stored arrays that hold one string per graph."""
     encoded = [text.encode() for text in texts]
     return {
         f"text.{name}.utf8": np.frombuffer(b"".join(encoded), dtype=np.uint8),

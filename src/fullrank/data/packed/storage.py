@@ -1,4 +1,4 @@
-"""A packed set on disk: a folder of plain arrays and a header that vouches for them.
+"""Arrays on disk: a folder of plain files and a header that vouches for them.
 
 ``header.json`` names the format and its version, and gives each array's data type,
 shape and SHA-256; ``NAME.bin`` holds the numbers, little-endian, row after row. Opening
@@ -11,37 +11,49 @@ import os
 import re
 import shutil
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from fullrank.data.packed.graphs import Field, PackedGraphs, Part
 from fullrank.errors import DataError
 
 FORMAT = "fullrank packed graphs"
-VERSION = 1
+VERSION = 2
 HEADER = "header.json"
-_STRUCTURE = ("node_ptr", "edge_ptr", "src", "dst")
+Arrays = Mapping[str, np.ndarray]
 
 
 class PackedFileError(DataError):
     """A folder that is not, or no longer, a complete packed set."""
 
 
+class Stored(NamedTuple):
+    """The arrays in a folder, their SHA-256 by name, and the rest of the header."""
+
+    arrays: dict[str, np.ndarray]
+    digests: dict[str, str]
+    header: dict[str, Any]
+
+
 def write(
-    folder: Path, parts: Iterable[PackedGraphs], info: Mapping[str, Any] | None = None
+    folder: Path,
+    parts: Iterable[Arrays],
+    header: Callable[[], Mapping[str, Any]],
+    last: Callable[[], Arrays] = dict,
 ) -> None:
-    """Write the graphs of all ``parts``, one after the other, to ``folder``.
+    """Write the rows of all ``parts``, one after the other, to ``folder``.
 
     Only one part is in memory at a time. The folder appears under its name when it is
     complete and its checksums are right, and replaces what was there.
 
     Args:
-        info: Replaces the parts' own.
+        parts: Arrays by name; those whose names end in ``ptr`` are offsets, which go on
+            where the last part ended.
+        header: What else the header holds, asked for when all parts are written.
+        last: Arrays that are known only then.
     """
     with replacing(folder) as unfinished, ExitStack() as files:
         writer = _Writer(unfinished, files)
@@ -49,8 +61,10 @@ def write(
             with _named(folder):
                 writer.append(part)
         with _named(folder):
+            for name, values in last().items():
+                writer.append_rows(name, values)
             files.close()
-            writer.finish(info)
+            writer.finish(header())
         verify(unfinished)
 
 
@@ -83,37 +97,31 @@ def replacing(folder: Path):
         shutil.rmtree(unfinished, ignore_errors=True)
 
 
-def read(folder: Path) -> PackedGraphs:
-    """Map the set in ``folder`` after checking its header and the files' sizes."""
+def read(folder: Path) -> Stored:
+    """Map the arrays in ``folder`` after checking the header and the files' sizes."""
     header = _header(folder)
     try:
-        arrays = {
-            name: _map(folder / f"{name}.bin", entry)
-            for name, entry in header["arrays"].items()
-        }
-        structure = {name: arrays.pop(name) for name in _STRUCTURE}
-        fields = {
-            name: Field(tuple(_part(p) for p in entry["parts"]), entry["dtype"])
-            for name, entry in header["fields"].items()
-        }
-        info = header["info"]
+        entries = header.pop("arrays")
+        arrays = {n: _map(folder / f"{n}.bin", e) for n, e in entries.items()}
+        digests = {name: entry["sha256"] for name, entry in entries.items()}
     except KeyError as error:
         raise PackedFileError(f"{folder / HEADER} lacks {error}") from error
-    graphs = PackedGraphs(**structure, arrays=arrays, fields=fields, info=info)
-    _check_rows(folder, graphs)
-    return graphs
+    return Stored(arrays, digests, header)
 
 
-def _check_rows(folder: Path, graphs: PackedGraphs) -> None:
-    """Whether the arrays are as long as the offsets say."""
-    nodes, edges = int(graphs.node_ptr[-1]), int(graphs.edge_ptr[-1])
-    totals = {"node": nodes, "edge": edges, "graph": len(graphs)}
-    arrays = {"edge.src": graphs.src, "edge.dst": graphs.dst, **graphs.arrays}
-    for name, values in arrays.items():
-        level = name.split(".")[0]
-        if len(values) != totals.get(level, len(values)):
-            found = f"{len(values)} rows for {totals[level]} {level}s"
-            raise PackedFileError(f"{folder}: {name!r} has {found}")
+def digest(values: np.ndarray) -> str:
+    """The SHA-256 of an array as it would be stored."""
+    return hashlib.sha256(_bytes(values)).hexdigest()
+
+
+def stored_dtype(values: np.ndarray) -> str:
+    """The data type of an array as it would be stored."""
+    return values.dtype.newbyteorder("<").str
+
+
+def _bytes(values: np.ndarray) -> memoryview:
+    little = np.ascontiguousarray(values, dtype=values.dtype.newbyteorder("<"))
+    return little.reshape(-1).view(np.uint8).data
 
 
 def verify(folder: Path) -> int:
@@ -134,7 +142,7 @@ def verify(folder: Path) -> int:
 
 
 class _Writer:
-    """Appends parts to one file an array and remembers what the header needs."""
+    """Appends parts to one file per array and remembers what the header needs."""
 
     def __init__(self, folder: Path, files: ExitStack) -> None:
         self._folder, self._files = folder, files
@@ -142,61 +150,53 @@ class _Writer:
         self._digests: dict[str, Any] = {}
         self._entries: dict[str, dict[str, Any]] = {}
         self._ends: dict[str, int] = {}
-        self._first: PackedGraphs | None = None
 
-    def append(self, part: PackedGraphs) -> None:
-        if self._first is None:
-            self._first = part
-        elif list(part.arrays) != list(self._first.arrays):
+    def append(self, part: Arrays) -> None:
+        if self._entries and list(part) != list(self._entries):
             raise DataError(
-                f"parts of one set must store the same arrays, got {list(part.arrays)} "
-                f"after {list(self._first.arrays)}"
+                f"parts of one set must store the same arrays, got {list(part)} after "
+                f"{list(self._entries)}"
             )
-        structure = {"node_ptr": part.node_ptr, "edge_ptr": part.edge_ptr}
-        structure |= {"src": part.src, "dst": part.dst}
-        for name, values in {**structure, **part.arrays}.items():
-            self._append_rows(name, values)
+        for name, values in part.items():
+            self.append_rows(name, values)
 
-    def _append_rows(self, name: str, values: np.ndarray) -> None:
-        if name.endswith("ptr"):  # offsets go on where the last part ended
+    def append_rows(self, name: str, values: np.ndarray) -> None:
+        if name.endswith("ptr"):
             end = self._ends.get(name)
             self._ends[name] = int(values[-1]) + (end or 0)
             values = values if end is None else values[1:] + end
-        values = np.ascontiguousarray(values, dtype=values.dtype.newbyteorder("<"))
+        dtype, columns = stored_dtype(values), list(values.shape[1:])
         if name not in self._streams:
             file = self._folder / f"{name}.bin"
             # Unbuffered: closing must have nothing left to write to a full disk.
             stream = self._files.enter_context(file.open("wb", buffering=0))
             self._streams[name] = stream
             self._digests[name] = hashlib.sha256()
-            shape = [0, *values.shape[1:]]
-            self._entries[name] = {"dtype": values.dtype.str, "shape": shape}
+            self._entries[name] = {"dtype": dtype, "shape": [0, *columns]}
         entry = self._entries[name]
-        kind, first = values.dtype.str, [values.dtype.str, *values.shape[1:]]
-        if first != [entry["dtype"], *entry["shape"][1:]]:
+        if [dtype, *columns] != [entry["dtype"], *entry["shape"][1:]]:
             raise DataError(
                 f"array {name!r} is {entry['dtype']} {entry['shape'][1:]} in one part "
-                f"and {kind} {first[1:]} in another"
+                f"and {dtype} {columns} in another"
             )
         entry["shape"][0] += len(values)
-        content = values.reshape(-1).view(np.uint8).data
+        content = _bytes(values)
         self._digests[name].update(content)
         while content:
             content = content[self._streams[name].write(content) :]
 
-    def finish(self, info: Mapping[str, Any] | None) -> None:
-        if self._first is None:
+    def finish(self, header: Mapping[str, Any]) -> None:
+        if not self._entries:
             raise DataError("there is no graph to write")
         for name, entry in self._entries.items():
             entry["sha256"] = self._digests[name].hexdigest()
-        header = {
+        content = {
             "format": FORMAT,
             "version": VERSION,
             "arrays": self._entries,
-            "fields": {k: asdict(f) for k, f in self._first.fields.items()},
-            "info": self._first.info if info is None else info,
+            **header,
         }
-        text = json.dumps(header, indent=1, default=_plain)
+        text = json.dumps(content, indent=1, default=_plain)
         (self._folder / HEADER).write_text(text, encoding="utf-8")
 
 
@@ -243,8 +243,3 @@ def _map(file: Path, entry: Mapping[str, Any]) -> np.ndarray:
         return np.empty(shape, dtype)
     # A plain array over the map: np.memmap's own subclass slows every gather down.
     return np.asarray(np.memmap(file, dtype=dtype, mode="r", shape=shape))
-
-
-def _part(entry: Mapping[str, Any]) -> Part:
-    columns = entry["columns"]
-    return Part(entry["array"], entry["one_hot"], columns and tuple(columns))

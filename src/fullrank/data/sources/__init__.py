@@ -1,15 +1,118 @@
-"""Where graphs come from."""
+"""Data sources: one options class each, chosen by ``kind`` or found from the name."""
 
-from typing import Literal
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, NonNegativeInt, PositiveInt
+from pydantic import BeforeValidator, Field
+
+from fullrank.data.dataset import GraphDataset
+from fullrank.data.sources.base import Source, StructureOptions, absolute
+from fullrank.data.sources.csv import CsvSource
+from fullrank.data.sources.ogb import OGBSource
+from fullrank.data.sources.python_code import PythonCodeSource
+from fullrank.data.sources.qm9 import QM9Source
+from fullrank.data.sources.tu import TUFolderSource, TUSource
+from fullrank.errors import DataError, nearest
+
+SOURCES: tuple[type[Source], ...] = (
+    QM9Source,
+    TUSource,
+    OGBSource,
+    CsvSource,
+    TUFolderSource,
+    PythonCodeSource,
+)
 
 
-class StructureOptions(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True)
+def _kind(source: type[Source]) -> str:
+    return source.model_fields["kind"].default
 
-    hops: NonNegativeInt | Literal["all"] = 2
-    mark: Literal["pair", "center"] = "pair"
-    node_labels: str | None = None
-    edge_labels: str | None = None
-    memory_limit: PositiveInt = 2**30
+
+def _with_kind(options: Any) -> Any:
+    """The options with the kind that is found from the name if it is left out."""
+    if isinstance(options, Mapping) and not options.get("kind") and "name" in options:
+        return {**options, "kind": _kind(source_class(options["name"]))}
+    return options
+
+
+AnySource = Annotated[
+    QM9Source | TUSource | OGBSource | CsvSource | TUFolderSource | PythonCodeSource,
+    Field(discriminator="kind"),
+    BeforeValidator(_with_kind),
+]
+
+
+def known_names() -> dict[str, str]:
+    """Every data set that is known by name, with a line about it."""
+    return {k: about for s in SOURCES for k, about in s.known_names().items()}
+
+
+def source_class(name: str | Path) -> type[Source]:
+    """The source that has the data set ``name``, or reads what is at this path."""
+    for source in SOURCES:
+        if str(name) in source.known_names():
+            return source
+    path = absolute(name)
+    for source in SOURCES:
+        if source.reads(path):
+            return source
+    if path.is_dir():
+        raise DataError(
+            f"the folder {str(name)!r} holds neither NAME_A.txt, as the TU layout "
+            f"does, nor Python sources"
+        )
+    raise DataError(
+        f"there is no data set and no folder {str(name)!r}"
+        f"{nearest(str(name), known_names())}; `fullrank data list` shows all sets"
+    )
+
+
+def source(name: str | Path, kind: str | None = None, **options: Any) -> Source:
+    """The typed options of a data set.
+
+    Args:
+        name: ``"qm9"``, a set of the TU collection such as ``"MUTAG"``, an OGB set such
+            as ``"ogbg-molhiv"``, ``"python-stdlib"``; or the path of a table of
+            molecules, a folder in TU layout or a folder of Python sources.
+        kind: Of the source, if it is not to be found from the name.
+        options: Those of `QM9Source`, `TUSource`, `OGBSource`, `CsvSource`,
+            `TUFolderSource` or `PythonCodeSource`.
+    """
+    kinds = {_kind(known): known for known in SOURCES}
+    if kind is not None and kind not in kinds:
+        raise DataError(f"kind must be one of {', '.join(kinds)}, got {kind!r}")
+    chosen = kinds[kind] if kind else source_class(name)
+    return chosen.checked(str(name), name=str(name), **options)
+
+
+def load(
+    name: str | Path, labelled: bool = True, progress: bool = True, **options: Any
+) -> GraphDataset:
+    """The data set ``name``, prepared at the first call.
+
+    Args:
+        name: As in `source`.
+        labelled: If not, a table whose targets are not named is read without any.
+        progress: Show a bar while the set is prepared.
+        options: As in `source`.
+    """
+    return source(name, **options).load(labelled, progress)
+
+
+__all__ = [
+    "SOURCES",
+    "AnySource",
+    "CsvSource",
+    "OGBSource",
+    "PythonCodeSource",
+    "QM9Source",
+    "Source",
+    "StructureOptions",
+    "TUFolderSource",
+    "TUSource",
+    "known_names",
+    "load",
+    "source",
+    "source_class",
+]

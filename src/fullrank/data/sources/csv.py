@@ -1,351 +1,323 @@
-"""The user's own molecules: a CSV file with SMILES and targets.
-
-Atoms and bonds carry OGB's features, which keep chirality and double-bond stereo.
-"""
+"""Molecules in a table: a CSV file with SMILES and targets."""
 
 import csv
 import hashlib
+import io
 import logging
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
-from functools import cache
+import re
+from array import array
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from fullrank.data.cache import data_root, prepared, shown
-from fullrank.data.dataset import (
-    METRICS,
-    Description,
-    GraphDataset,
-    Target,
-    Task,
-    described,
+from fullrank.data.dataset import METRICS, Description, GraphDataset, Target
+from fullrank.data.featurizers import MoleculeFeaturizer, load_chemistry
+from fullrank.data.files import content_digest, fits_float32
+from fullrank.data.molecules import (
+    Fragments,
+    graph_from_molecule,
+    molecule,
+    molecule_features,
+    rdkit_failures,
 )
-from fullrank.data.packages import need
 from fullrank.data.packed.graphs import Field, Graph, PackedGraphs, Part, text_arrays
-from fullrank.data.packed.storage import write
-from fullrank.data.sources.ogb_raw import molecule_features
-from fullrank.data.tables import ENCODING, check_columns, delimiter_of, reading_table
+from fullrank.data.sources.base import Location, PathSource
+from fullrank.data.tables import Row, Table, is_table, number, open_table
+from fullrank.data.workers import available_cpus, map_in_workers
 from fullrank.errors import DataError
 
-if TYPE_CHECKING:
-    from rdkit import Chem
-
-Fragments = Literal["keep", "largest"]
-# What a batch of molecules carries when nothing is known about them but the SMILES.
-MOLECULE_FIELDS = {
-    "x": Field((Part("node.x"),), "int64"),
-    "edge_attr": Field((Part("edge.attr"),), "int64"),
-}
+TableTask = Literal["regression", "binary", "multiclass"]
 _PARTS = {"train": 0, "valid": 1, "val": 1, "validation": 1, "test": 2}
+_NO_PART = 255
 _MISSING = {"", "na", "nan", "none", "null"}
 _ROWS_AT_ONCE = 1000
 _log = logging.getLogger(__name__)
 
 
-def molecule(smiles: str, fragments: Fragments = "keep") -> "Chem.Mol":
-    """The molecule that ``smiles`` describes; a `DataError` says why there is none.
+class CsvSource(PathSource):
+    """A table of molecules: a ``.csv`` or ``.tsv`` file with a header.
 
-    Args:
-        fragments: ``"largest"`` strips salts and solvents.
+    A row that cannot be used never stops the others: it is listed in
+    ``notes["rejected"]`` and in a file. Rows are counted as in an editor, the header
+    being row 1.
+
+    Attributes:
+        name: The path of the table.
+        targets: The columns to predict; empty, ``NA`` and ``nan`` are missing.
+        task: ``regression``, ``binary`` for 0 and 1, or ``multiclass`` for one column
+            of class names.
+        smiles: The column of SMILES.
+        split_column: The column that holds ``train``, ``valid`` or ``test``.
+        fragments: ``keep`` salts and solvents, or keep the ``largest`` fragment only.
+        rejected: Where rejected rows are listed; by default in ``NAME.rejected.csv``
+            beside the table.
+        allow_rejected: Whether more than half of the rows may be rejected.
     """
-    need("rdkit")
-    from rdkit import Chem, rdBase
 
-    if fragments not in ("keep", "largest"):
-        raise DataError(f"fragments must be 'keep' or 'largest', got {fragments!r}")
-    if not smiles.strip():
-        raise DataError("the SMILES is empty")
-    with rdBase.BlockLogs():
-        mol = Chem.MolFromSmiles(smiles.strip())
-        if mol is None:
-            raise DataError(_why_not(smiles.strip()))
-        if fragments == "largest":
-            mol = _chooser().choose(mol)
-    if mol.GetNumAtoms() == 0:
-        raise DataError(f"the SMILES {smiles!r} has no atoms")
-    return mol
+    kind: Literal["csv"] = "csv"
+    task: TableTask = "regression"
+    smiles: str = "smiles"
+    split_column: str | None = None
+    fragments: Fragments = "keep"
+    rejected: Location | None = None
+    allow_rejected: bool = False
 
+    locations = ("root", "rejected", "allow_rejected")
 
-def graph_from_molecule(mol: "Chem.Mol") -> Graph:
-    """Atoms and bonds with OGB's features, to be packed with `MOLECULE_FIELDS`."""
-    need("ogb")
-    from ogb.utils.features import atom_to_feature_vector, bond_to_feature_vector
+    @classmethod
+    def reads(cls, path: Path) -> bool:
+        return is_table(path)
 
-    atoms = [atom_to_feature_vector(atom) for atom in mol.GetAtoms()]
-    ends, bonds = [], []
-    for bond in mol.GetBonds():
-        first, second = bond.GetBeginAtomIdx(), bond.GetEndAtomIdx()
-        try:
-            features = bond_to_feature_vector(bond)
-        except ValueError as error:
-            raise DataError(f"OGB's features know no {bond.GetStereo()}") from error
-        ends += [(first, second), (second, first)]
-        bonds += [features, features]
-    arrays = {
-        "node.x": np.array(atoms, dtype=np.uint8),
-        "edge.attr": np.array(bonds, dtype=np.uint8).reshape(-1, 3),
-    }
-    return Graph(len(atoms), np.array(ends, dtype=np.int64).reshape(-1, 2).T, arrays)
+    @property
+    def label(self) -> str:
+        return Path(self.name).stem.lower()
 
+    def _load(self, labelled: bool, progress: bool) -> GraphDataset:
+        file = Path(self.name)
+        with open_table(file) as table:  # what is wrong with it is said first
+            self._check_columns(table, labelled)
+        options = [self.targets, self.smiles, self.task, self.split_column]
+        key = repr([content_digest(file), *options, self.fragments]).encode()
+        digest = hashlib.sha256(key).hexdigest()[:12]
+        folder = data_root(self.root) / f"{file.stem}-{digest}"
+        graphs = prepared(folder, lambda to: _Preparation(self).write_to(to, progress))
+        dataset = GraphDataset.described(graphs, source=str(file))
+        rejected = (dataset.notes or {})["rejected"]
+        if rejected:
+            self._report(rejected, len(dataset) + len(rejected))
+        return dataset
 
-def graph_from_smiles(smiles: str, fragments: Fragments = "keep") -> Graph:
-    """`graph_from_molecule` of ``smiles``; a `DataError` says why it cannot be."""
-    return graph_from_molecule(molecule(smiles, fragments))
+    def _check_columns(self, table: Table, labelled: bool) -> None:
+        targets = self.targets or []
+        split = [self.split_column] if self.split_column else []
+        for column in (self.smiles, *targets, *split):
+            table.column(column)
+        multiclass = self.task == "multiclass"
+        if (not targets and (labelled or multiclass)) or (
+            multiclass and len(targets) > 1
+        ):
+            raise DataError(
+                f"{self.task} needs {'one target' if multiclass else 'a target'}, got "
+                f"{len(targets)}: choose from the columns {', '.join(table.header)} of "
+                f"{table.file} by the option targets"
+            )
 
-
-def scaffold(smiles: str) -> str:
-    """The Bemis-Murcko scaffold, without stereo; empty for a molecule without rings."""
-    need("rdkit")
-    from rdkit.Chem.Scaffolds.MurckoScaffold import MurckoScaffoldSmiles
-
-    return MurckoScaffoldSmiles(mol=molecule(smiles), includeChirality=False)
+    def _report(self, rows: Sequence[dict[str, Any]], total: int) -> None:
+        file = self.rejected or Path(self.name).with_suffix(".rejected.csv")
+        _write_rejected(file, rows)
+        share = f"{len(rows):,} of {total:,} rows ({len(rows) / total:.0%})"
+        if 2 * len(rows) > total and not self.allow_rejected:
+            raise DataError(
+                f"{share} of {self.name} cannot be used, most often because "
+                f"{_most_frequent(rows)}; see {file}. Correct the table, or set "
+                f"allow_rejected to go on with the others"
+            )
+        _log.warning("%s of %s cannot be used; see %s", share, self.name, file)
 
 
 def read_smiles_csv(
     file: str | Path,
     targets: Sequence[str] | None = (),
-    smiles: str = "smiles",
-    task: Task = "regression",
-    split_column: str | None = None,
-    fragments: Fragments = "keep",
-    root: str | Path | None = None,
-    rejected: str | Path | None = None,
     progress: bool = True,
+    **options: Any,
 ) -> GraphDataset:
-    """Read molecules from a CSV file.
-
-    Rows that cannot be used never stop the others: they are kept in
-    ``notes["rejected"]``, and logged and written to a file when the set is prepared.
-    The rows of a table are counted as in an editor, the header being row 1.
+    """Read molecules from a table.
 
     Args:
-        file: With a header; tab-separated if its name ends in ``.tsv``.
-        targets: The columns to predict; empty, ``NA`` and ``nan`` are missing. None
-            for the molecules alone, which cannot be trained on.
-        smiles: The column of SMILES.
-        task: ``"regression"``, ``"binary"`` for 0 and 1, or ``"multiclass"`` for one
-            column of class names.
-        split_column: It says ``train``, ``valid`` or ``test``.
-        fragments: ``"keep"`` salts and solvents, or keep the ``"largest"`` fragment.
-        root: Folder of prepared sets; the user's cache by default.
-        rejected: Where to write the rejected rows, if there are any: by default
-            ``rejected.csv`` beside the file, or ``NAME.rejected.csv`` if there is
-            such a file already.
+        file: The table.
+        targets: The columns to predict. None for the molecules alone, which cannot be
+            trained on.
+        progress: Show a bar while the table is prepared.
+        options: The others of `CsvSource`.
     """
-    file = Path(file)
-    table = _Table(file, targets, smiles, task, split_column, fragments)
-    key = repr([table.targets, smiles, task, split_column, fragments]).encode()
-    digest = hashlib.sha256(table.content + key).hexdigest()[:12]
-    folder = data_root(root) / f"{file.stem}-{digest}"
-    graphs = prepared(folder, lambda target: table.write_to(target, progress))
-    dataset = GraphDataset(graphs=graphs, **described(graphs.info))
-    # A table has them only if it was prepared now.
-    if rejected or (table.rejected and targets is not None):
-        _report(dataset, Path(rejected or _beside(file)))
-    return dataset
+    wanted = list(targets) if targets else None
+    source = CsvSource.checked(str(file), name=str(file), targets=wanted, **options)
+    return source.load(labelled=targets is not None, progress=progress)
 
 
-@dataclass
-class _Row:
-    """A usable row: what is known of a molecule."""
+class _Checked(NamedTuple):
+    """A row whose cells can be used; of its molecule nothing is known yet."""
 
-    graph: Graph
+    line: int
     smiles: str
-    canonical: str
     targets: list[Any]
     part: int
 
 
-class _Table:
-    """The rows of a CSV file, read with the reasons why some cannot be used."""
+class _Molecule(NamedTuple):
+    """A row that can be used."""
 
-    def __init__(
-        self,
-        file: Path,
-        targets: Sequence[str] | None,
-        smiles: str,
-        task: Task,
-        split: str | None,
-        fragments: Fragments,
-    ) -> None:
-        if task not in ("regression", "binary", "multiclass"):
-            raise DataError(
-                f"a CSV is for regression, binary or multiclass, not {task!r}"
-            )
-        self.file, self.targets, self.task = file, tuple(targets or ()), task
-        self.smiles, self.split, self.fragments = smiles, split, fragments
-        with reading_table(file):
-            self.content = file.read_bytes()
-            text = self.content.decode(ENCODING)
-        self._lines = text.splitlines(keepends=True)
-        self.columns: list[str] = next(self._reader(), [])
-        wanted = (smiles, *self.targets, *([split] if split else []))
-        check_columns(file, self.columns, wanted)
-        if targets is not None or task == "multiclass":
-            self._check_number_of_targets()
-        self.rejected: list[dict[str, Any]] = []
+    graph: Graph
+    canonical: str
+    row: _Checked
 
-    def _check_number_of_targets(self) -> None:
-        multiclass, given = self.task == "multiclass", len(self.targets)
-        if not given or (multiclass and given > 1):
-            raise DataError(
-                f"{self.task} needs {'one target' if multiclass else 'a target'}, got "
-                f"{given}: choose from the columns {', '.join(self.columns)} with "
-                f"--target or data.targets"
-            )
 
-    def _reader(self) -> Any:
-        return csv.reader(self._lines, delimiter=delimiter_of(self.file))
+class _Preparation:
+    """Packs the usable rows of a table, and remembers why the others are not."""
+
+    def __init__(self, options: CsvSource) -> None:
+        self._options = options
+        self._multiclass = options.task == "multiclass"
+        self._featurizer = MoleculeFeaturizer(fragments=options.fragments)
+        self._rejected: list[dict[str, Any]] = []
+        self._codes: dict[str, int] = {}  # of the classes as they are met
+        self._code_of_row = array("q")
 
     def write_to(self, folder: Path, progress: bool) -> None:
         """Pack the usable rows."""
-        need("rdkit")
-        rows = list(shown(self._rows(), len(self._lines), self.file.name, progress))
-        if not rows:
-            reason = self.rejected[0]["reason"] if self.rejected else "it has no rows"
-            raise DataError(f"{self.file} has no usable row: {reason}")
-        info = self._description(rows)
-        classes = info.notes["classes"] if info.notes else []
-        parts = (
-            self._pack(rows[i : i + _ROWS_AT_ONCE], classes)
-            for i in range(0, len(rows), _ROWS_AT_ONCE)
-        )
-        write(folder, parts, asdict(info))
+        load_chemistry()
+        file = Path(self._options.name)
+        with open_table(file) as table:
+            self._table = table
+            rows = shown(self._molecules(), None, file.name, progress)
+            PackedGraphs.write(folder, self._blocks(rows), self._info, self._last)
 
-    def _rows(self) -> Iterator[_Row]:
-        reader = self._reader()
-        next(reader)
-        for cells in self._checked(reader):
-            try:
-                yield self._row(cells)
-            except DataError as error:
-                found = dict(zip(self.columns, cells, strict=False))
-                self.rejected.append(
-                    {
-                        "row": reader.line_num,
-                        "reason": str(error),
-                        "smiles": found.get(self.smiles, ""),
-                    }
-                )
+    def _molecules(self) -> Iterator[_Molecule]:
+        waiting: deque[_Checked] = deque()
 
-    def _checked(self, reader: Any) -> Iterator[list[str]]:
-        try:
-            yield from reader
-        except csv.Error as error:
-            raise DataError(f"{self.file}, line {reader.line_num}: {error}") from error
+        def texts() -> Iterator[str]:
+            for row in self._table:
+                checked = self._checked(row)
+                if checked is not None:
+                    waiting.append(checked)
+                    yield checked.smiles
 
-    def _row(self, cells: list[str]) -> _Row:
+        made = map_in_workers(self._make, texts(), available_cpus())
+        for found in made:
+            row = waiting.popleft()
+            if isinstance(found, DataError):
+                self._reject(row.line, row.smiles, found)
+            else:
+                yield _Molecule(*found, row)
+
+    def _make(self, smiles: str) -> tuple[Graph, str]:
         from rdkit import Chem
 
-        if not any(cell.strip() for cell in cells):
-            raise DataError("the row is empty")
-        if len(cells) != len(self.columns):
-            raise DataError(f"{len(cells)} cells instead of {len(self.columns)}")
-        found = dict(zip(self.columns, map(str.strip, cells), strict=True))
-        targets = [self._target(name, found[name]) for name in self.targets]
-        part = 255
-        if self.split:
-            part = _PARTS.get(found[self.split].lower(), 255)
-            if part == 255:
-                raise DataError(f"{found[self.split]!r} is not train, valid or test")
-        mol = molecule(found[self.smiles], self.fragments)
-        text = found[self.smiles]
-        return _Row(
-            graph_from_molecule(mol), text, Chem.MolToSmiles(mol), targets, part
-        )
+        with rdkit_failures(smiles):
+            mol = self._featurizer.chosen_fragments(molecule(smiles))
+            return graph_from_molecule(mol), Chem.MolToSmiles(mol)
+
+    def _checked(self, row: Row) -> _Checked | None:
+        options, smiles = self._options, ""
+        try:
+            problem = self._table.misfit(row.cells)
+            cells = dict(zip(self._table.header, row.cells, strict=False))
+            smiles = cells.get(options.smiles, "").strip()
+            if problem:
+                raise DataError(problem)
+            targets = [self._target(n, cells[n].strip()) for n in options.targets or ()]
+            return _Checked(row.line, smiles, targets, self._part(cells))
+        except DataError as error:
+            self._reject(row.line, smiles, error)
+            return None
+
+    def _part(self, cells: dict[str, str]) -> int:
+        if self._options.split_column is None:
+            return _NO_PART
+        text = cells[self._options.split_column].strip()
+        if text.lower() not in _PARTS:
+            raise DataError(f"{text!r} is not train, valid or test")
+        return _PARTS[text.lower()]
 
     def _target(self, name: str, text: str) -> Any:
         missing = text.lower() in _MISSING
-        if self.task == "multiclass":
+        if self._multiclass:
             if missing:
-                raise DataError(f"{name!r} names no class")
+                raise DataError(f"{name!r} has no class")
             return text
         if missing:
             return math.nan
         try:
-            value = float(text)
-        except ValueError as error:
-            raise DataError(f"{name!r} is {text!r}, not a number") from error
-        if not math.isfinite(value):
-            raise DataError(f"{name!r} is {text!r}, not a finite number")
-        if self.task == "binary" and value not in (0, 1):
+            value = number(text)
+        except DataError as error:
+            raise DataError(f"{name!r} is {error}") from None
+        if not fits_float32(value):
+            raise DataError(f"{name!r} is {text!r}, not finite in single precision")
+        if self._options.task == "binary" and value not in (0, 1):
             raise DataError(f"{name!r} is {text!r}, not 0 or 1")
         return value
 
-    def _description(self, rows: list[_Row]) -> Description:
-        atoms, bonds = molecule_features()
-        multiclass = self.task == "multiclass"
-        classes = sorted({row.targets[0] for row in rows}) if multiclass else []
-        return Description(
-            name=self.file.stem,
-            task=self.task,
-            targets=tuple(Target(name) for name in self.targets),
-            node_features=atoms,
-            edge_features=bonds,
-            metric=METRICS[self.task],
-            default_split="given" if self.split else "random",
-            num_classes=len(classes) or None,
-            source=str(self.file),
-            notes={"rejected": self.rejected, "classes": classes},
-        )
+    def _reject(self, line: int, smiles: str, error: DataError) -> None:
+        self._rejected.append({"row": line, "reason": str(error), "smiles": smiles})
 
-    def _pack(self, rows: list[_Row], classes: list[str]) -> PackedGraphs:
-        if self.task == "multiclass":
-            y = np.array([classes.index(row.targets[0]) for row in rows])
+    def _blocks(self, molecules: Iterable[_Molecule]) -> Iterator[PackedGraphs]:
+        iterator = iter(molecules)
+        empty = True
+        while block := list(islice(iterator, _ROWS_AT_ONCE)):
+            empty = False
+            yield self._pack(block)
+        if empty:
+            reason = "it has no rows"
+            if self._rejected:
+                reason = f"most often because {_most_frequent(self._rejected)}"
+            raise DataError(f"{self._options.name} has no usable row: {reason}")
+
+    def _pack(self, molecules: list[_Molecule]) -> PackedGraphs:
+        rows = [usable.row for usable in molecules]
+        arrays = {}
+        if self._multiclass:
+            for row in rows:
+                code = self._codes.setdefault(row.targets[0], len(self._codes))
+                self._code_of_row.append(code)
         else:
             y = np.array([row.targets for row in rows], dtype=np.float64)
-        arrays = {
-            "graph.y": y,
-            **text_arrays("smiles", [row.smiles for row in rows]),
-            **text_arrays("canonical", [row.canonical for row in rows]),
-        }
-        if self.split:
+            arrays["graph.y"] = y.reshape(len(rows), -1)
+        arrays |= text_arrays("smiles", [row.smiles for row in rows])
+        arrays |= text_arrays("canonical", [m.canonical for m in molecules])
+        if self._options.split_column:
             arrays["graph.split"] = np.array([row.part for row in rows], np.uint8)
-        dtype = "int64" if self.task == "multiclass" else "float32"
-        fields = MOLECULE_FIELDS | {"y": Field((Part("graph.y"),), dtype)}
-        return PackedGraphs.from_graphs([row.graph for row in rows], arrays, fields)
+        dtype = "int64" if self._multiclass else "float32"
+        fields = self._featurizer.fields | {"y": Field((Part("graph.y"),), dtype)}
+        graphs = [usable.graph for usable in molecules]
+        return PackedGraphs.from_graphs(graphs, arrays, fields)
+
+    def _last(self) -> dict[str, np.ndarray]:
+        """The classes, which count in alphabetical order once all of them are known."""
+        if not self._multiclass:
+            return {}
+        rank = {name: i for i, name in enumerate(sorted(self._codes))}
+        ranks = np.array([rank[name] for name in self._codes])
+        return {"graph.y": ranks[np.array(self._code_of_row)]}
+
+    def _info(self) -> dict[str, Any]:
+        options = self._options
+        atoms, bonds = molecule_features()
+        rejected = sorted(self._rejected, key=lambda row: row["row"])
+        return Description(
+            name=Path(options.name).stem,
+            task=options.task,
+            targets=tuple(Target(name) for name in options.targets or ()),
+            node_features=atoms,
+            edge_features=bonds,
+            metric=METRICS[options.task],
+            default_split="given" if options.split_column else "random",
+            num_classes=len(self._codes) or None,
+            featurizer=self._featurizer,
+            notes={"rejected": rejected, "classes": sorted(self._codes)},
+        ).to_json()
 
 
-def _why_not(smiles: str) -> str:
-    """What RDKit finds wrong with it."""
-    from rdkit import Chem
-
-    mol = Chem.MolFromSmiles(smiles, sanitize=False)
-    if mol is None:
-        return f"the SMILES {smiles!r} cannot be parsed"
-    problems = Chem.DetectChemistryProblems(mol)
-    reason = problems[0].Message() if problems else "it cannot be sanitised"
-    return f"the SMILES {smiles!r} is no molecule: {reason}"
+def _most_frequent(rows: Sequence[dict[str, Any]]) -> str:
+    """The first of the reasons that occur most often, whatever values they quote."""
+    kinds = [re.sub(r"'[^']*'|\d+", "", row["reason"]) for row in rows]
+    most = Counter(kinds).most_common(1)[0][0]
+    return rows[kinds.index(most)]["reason"]
 
 
-@cache
-def _chooser() -> Any:
-    from rdkit.Chem.MolStandardize import rdMolStandardize
-
-    return rdMolStandardize.LargestFragmentChooser()
-
-
-def _beside(file: Path) -> Path:
-    """Where its rejected rows go without writing over what is there."""
-    first = file.with_name("rejected.csv")
-    return file.with_suffix(".rejected.csv") if first.exists() else first
-
-
-def _report(dataset: GraphDataset, file: Path) -> None:
-    rows = (dataset.notes or {})["rejected"]
-    if not rows:
-        return
-    _log.warning(
-        "%d rows of %s cannot be used; see %s", len(rows), dataset.source, file
-    )
+def _write_rejected(file: Path, rows: Sequence[dict[str, Any]]) -> None:
+    text = io.StringIO(newline="")
+    writer = csv.DictWriter(text, ("row", "reason", "smiles"))
+    writer.writeheader()
+    writer.writerows(rows)
+    content = text.getvalue().encode()
     try:
-        with file.open("w", newline="", encoding="utf-8") as stream:
-            writer = csv.DictWriter(stream, ("row", "reason", "smiles"))
-            writer.writeheader()
-            writer.writerows(rows)
+        if not file.exists() or file.read_bytes() != content:
+            file.write_bytes(content)
     except OSError as error:
         _log.warning("cannot write %s: %s", file, error.strerror)

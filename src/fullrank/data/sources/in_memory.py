@@ -1,7 +1,7 @@
 """The user's own graphs: PyG ``Data`` or networkx graphs."""
 
 from collections.abc import Iterable
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -9,16 +9,9 @@ import torch
 from torch_geometric.data import Data
 from torch_geometric.utils import from_networkx
 
-from fullrank.data.dataset import (
-    METRICS,
-    Description,
-    Features,
-    GraphDataset,
-    Target,
-    Task,
-    described,
-)
-from fullrank.data.degree import degree_columns
+from fullrank.data.dataset import METRICS, Description, GraphDataset, Target, Task
+from fullrank.data.features import Features, degree_columns
+from fullrank.data.files import fits_float32
 from fullrank.data.packed.graphs import (
     Field,
     Graph,
@@ -47,7 +40,7 @@ def from_graphs(
     ``x`` get their degree.
 
     Args:
-        task: By default ``"multiclass"`` for one whole number a graph, else
+        task: By default ``"multiclass"`` for one whole number per graph, else
             ``"regression"``; ``"binary"`` must be asked for.
     """
     single = [_as_graph(index, graph) for index, graph in enumerate(graphs)]
@@ -82,9 +75,9 @@ def from_graphs(
         num_classes=int(y.max()) + 1 if task == "multiclass" else None,
         source="graphs in memory",
     )
-    info = asdict(description)
+    info = description.to_json()
     whole = replace(packed, arrays=arrays, fields=fields, info=info)
-    return GraphDataset(graphs=whole, **described(info))
+    return GraphDataset.described(whole)
 
 
 def _as_graph(index: int, graph: "Data | nx.Graph") -> Graph:
@@ -101,10 +94,22 @@ def _as_graph(index: int, graph: "Data | nx.Graph") -> Graph:
             values = (
                 values[:, None] if values.ndim == 1 and level != "graph" else values
             )
-            arrays[f"{level}.{key}"] = values.numpy()
+            arrays[f"{level}.{key}"] = _finite(index, key, values.numpy())
     edges = data.edge_index
     ends = np.zeros((2, 0), np.int64) if edges is None else edges.cpu().numpy()
     return Graph(int(data.num_nodes), ends, arrays)
+
+
+def _finite(index: int, key: str, values: np.ndarray) -> np.ndarray:
+    wrong = ~fits_float32(values)
+    if key == "y":  # where nan is a missing target
+        wrong &= ~np.isnan(values)
+    if wrong.any():
+        raise DataError(
+            f"graph {index} has {values[wrong][0]} in {key!r}, which is not a finite "
+            f"number in single precision"
+        )
+    return values
 
 
 def _check_like_first(index: int, graph: Graph, first: Graph) -> None:
@@ -130,7 +135,7 @@ def _targets(y: np.ndarray, task: Task | None) -> tuple[Task, np.ndarray]:
     if task != "multiclass":
         return task, y.astype(np.float64)
     if not whole or y.min() < 0:
-        raise DataError("multiclass needs one class a graph, counted from 0")
+        raise DataError("multiclass needs one class per graph, counted from 0")
     return task, y[:, 0].astype(np.int64)
 
 

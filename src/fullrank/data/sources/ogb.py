@@ -5,19 +5,19 @@ for it cannot read its cache with torch ≥ 2.6.
 """
 
 import csv
-import hashlib
 import importlib.util
 from collections.abc import Mapping
-from dataclasses import asdict
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from fullrank.data.cache import data_root, prepared, shown
-from fullrank.data.dataset import GraphDataset, described
-from fullrank.data.files import local_copy, unpacked
-from fullrank.data.packed.storage import write
+from fullrank.data.dataset import GraphDataset
+from fullrank.data.files import content_digest, downloaded, in_mirror, unpacked
+from fullrank.data.packed.graphs import PackedGraphs
+from fullrank.data.sources.base import Location, Source
 from fullrank.data.sources.ogb_raw import METRICS, Code, Molecules, Proteins, RawSet
 from fullrank.errors import DataError, MissingPackage
 
@@ -25,42 +25,66 @@ from fullrank.errors import DataError, MissingPackage
 WITHDRAWN = "ogbg-code"
 
 
-class OGB(GraphDataset):
-    """An OGB graph property set, prepared at the first call.
+class OGBSource(Source):
+    """A graph property set of the Open Graph Benchmark.
 
-    Args:
-        name: Such as ``"ogbg-molhiv"``; the withdrawn ``"ogbg-code"`` with a folder.
-        root: Folder of prepared sets; the user's cache by default.
-        mirror: A folder to take the archive from instead of OGB's address;
+    Attributes:
+        name: Such as ``ogbg-molhiv``; the withdrawn ``ogbg-code`` needs a folder.
+        mirror: A folder with the archive or its content to read instead of downloading;
             ``$FULLRANK_MIRROR`` by default.
         folder: Where the unpacked set is.
-        progress: Show a bar while preparing.
     """
 
-    def __init__(
-        self,
-        name: str,
-        root: str | Path | None = None,
-        mirror: str | Path | None = None,
-        folder: str | Path | None = None,
-        progress: bool = True,
-    ) -> None:
-        home, known = data_root(root), _about(name, folder)
+    kind: Literal["ogb"] = "ogb"
+    mirror: Location | None = None
+    folder: Location | None = None
+
+    locations = ("root", "mirror", "folder")
+
+    @classmethod
+    def known_names(cls) -> dict[str, str]:
+        if importlib.util.find_spec("ogb") is None:
+            return {}
+        known = dict.fromkeys(_master(), "Open Graph Benchmark")
+        return known | {WITHDRAWN: "withdrawn by OGB; from a folder only"}
+
+    def _load(self, labelled: bool, progress: bool) -> "OGBDataset":
+        name, home = self.name, data_root(self.root)
+        known = self._known()
+        held = self.folder or in_mirror(
+            known["url"], self.mirror, name.replace("-", "_")
+        )
+        if held and not held.exists():
+            raise DataError(f"there is no folder {held}")
+        variant = f"-{content_digest(held)[:12]}" if held else ""
 
         def prepare(target: Path) -> None:
-            source = (
-                Path(folder)
-                if folder
-                else local_copy(known["url"], home, mirror, name.replace("-", "_"))
-            )
-            with unpacked(source, home) as unzipped:
+            with unpacked(held or downloaded(known["url"], home), home) as unzipped:
                 raw = _reader(known)(name, known, unzipped)
                 blocks = shown(raw.blocks(), None, name, progress)
-                write(target, blocks, asdict(raw.description()))
+                PackedGraphs.write(target, blocks, raw.description().to_json)
 
-        variant = f"-{_fingerprint(Path(folder))}" if folder else ""
-        graphs = prepared(home / f"{name}{variant}", prepare)
-        super().__init__(graphs=graphs, **described(graphs.info))
+        return OGBDataset.described(prepared(home / f"{name}{variant}", prepare))
+
+    def _known(self) -> Mapping[str, str]:
+        """Its column in OGB's table of sets."""
+        known = _master()
+        if self.name == WITHDRAWN:
+            if self.folder is None:
+                raise DataError(
+                    f"{WITHDRAWN} was withdrawn by OGB and cannot be downloaded; use "
+                    f"ogbg-code2, or give the folder of a copy you have"
+                )
+            return known["ogbg-code2"]
+        if self.name not in known:
+            raise DataError(
+                f"OGB has no graph set {self.name!r}; it has {', '.join(known)}"
+            )
+        return known[self.name]
+
+
+class OGBDataset(GraphDataset):
+    """A graph property set with OGB's own evaluator."""
 
     def evaluate(self, y_true: Any, y_pred: Any) -> dict[str, float]:
         """OGB's own measure.
@@ -85,11 +109,19 @@ class OGB(GraphDataset):
         }
 
 
-def names() -> list[str]:
-    """The graph property sets that OGB offers."""
-    return list(_master())
+def OGB(
+    name: str,
+    root: str | Path | None = None,
+    mirror: str | Path | None = None,
+    folder: str | Path | None = None,
+    progress: bool = True,
+) -> GraphDataset:
+    """An OGB graph property set, prepared at the first call; see `OGBSource`."""
+    options = {"root": root, "mirror": mirror, "folder": folder}
+    return OGBSource.checked(name, name=name, **options).load(progress=progress)
 
 
+@cache
 def _master() -> dict[str, dict[str, str]]:
     """OGB's table of sets, by name."""
     # Found, not imported: the package imports all of its loaders.
@@ -106,30 +138,7 @@ def _master() -> dict[str, dict[str, str]]:
     }
 
 
-def _about(name: str, folder: str | Path | None) -> Mapping[str, str]:
-    known = _master()
-    if name == WITHDRAWN:
-        if folder is None:
-            raise DataError(
-                f"{WITHDRAWN} was withdrawn by OGB and cannot be downloaded; use "
-                f"ogbg-code2, or give the folder of a copy you have"
-            )
-        return known["ogbg-code2"]
-    if name not in known:
-        raise DataError(f"OGB has no graph set {name!r}; it has {', '.join(known)}")
-    return known[name]
-
-
 def _reader(known: Mapping[str, str]) -> type[RawSet]:
     if known["data type"] == "mol":
         return Molecules
     return Code if known["task type"] == "subtoken prediction" else Proteins
-
-
-def _fingerprint(folder: Path) -> str:
-    """Changes when the files do."""
-    if not folder.is_dir():
-        raise DataError(f"there is no folder {folder}")
-    files = sorted(file for file in folder.rglob("*") if file.is_file())
-    seen = [(str(f.resolve()), f.stat().st_size, f.stat().st_mtime_ns) for f in files]
-    return hashlib.sha256(repr(seen).encode()).hexdigest()[:10]

@@ -12,9 +12,11 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from fullrank.data.dataset import Description, Features, Target, Task
-from fullrank.data.files import NumberStream, read_numbers, reading
-from fullrank.data.packages import need
+from fullrank.data.dataset import Description, Target, Task
+from fullrank.data.features import Features
+from fullrank.data.featurizers import MoleculeFeaturizer
+from fullrank.data.files import NumberStream, read_column, read_numbers, reading
+from fullrank.data.molecules import molecule_features
 from fullrank.data.packed.graphs import (
     Field,
     PackedGraphs,
@@ -34,29 +36,6 @@ TASKS: dict[str, Task] = {
     "subtoken prediction": "tokens",
 }
 _ROWS_AT_ONCE = 2_000_000
-_ATOMS = (
-    "atomic number",
-    "chirality",
-    "degree",
-    "formal charge",
-    "hydrogens",
-    "radical electrons",
-    "hybridisation",
-    "aromatic",
-    "in ring",
-)
-_BONDS = ("bond type", "stereo", "conjugated")
-
-
-def molecule_features() -> tuple[Features, Features]:
-    """OGB's nine atom and three bond features."""
-    need("ogb")
-    from ogb.utils.features import get_atom_feature_dims, get_bond_feature_dims
-
-    return (
-        Features("categorical", _ATOMS, tuple(get_atom_feature_dims())),
-        Features("categorical", _BONDS, tuple(get_bond_feature_dims())),
-    )
 
 
 class RawSet:
@@ -76,8 +55,8 @@ class RawSet:
         self.folder = next((home for home in homes if (home / "raw").is_dir()), folder)
         self.name, self.known = name, known
         self.task = TASKS[known["task type"]]
-        self.num_nodes = read_numbers(self.raw("num-node-list")).reshape(-1)
-        self.num_edges = read_numbers(self.raw("num-edge-list")).reshape(-1)
+        self.num_nodes = read_column(self.raw("num-node-list"))
+        self.num_edges = read_column(self.raw("num-edge-list"))
         self._check_length("num-edge-list", len(self.num_edges))
         empty = np.flatnonzero(self.num_nodes < 1)
         if len(empty):
@@ -151,7 +130,7 @@ class RawSet:
         part_of_graph = np.full(len(self.num_nodes), 255, dtype=np.uint8)
         for number, part in enumerate(PARTS):
             file = self.folder / "split" / self.known["split"] / f"{part}.csv.gz"
-            graphs = read_numbers(file).reshape(-1)
+            graphs = read_column(file)
             outside = np.flatnonzero((graphs < 0) | (graphs >= len(part_of_graph)))
             if len(outside):
                 raise DataError(
@@ -162,8 +141,16 @@ class RawSet:
         return part_of_graph
 
     def _labels(self) -> np.ndarray:
-        values = read_numbers(self.raw("graph-label"), np.float64)
+        file = self.raw("graph-label")
+        values = read_numbers(file, np.float64, missing=True)
         self._check_length("graph-label", len(values))
+        if self.task == "binary":
+            others = np.argwhere(~(np.isin(values, (0, 1)) | np.isnan(values)))
+            if len(others):
+                row, column = others[0]
+                raise DataError(
+                    f"{file}, line {row + 1}: {values[row, column]:g} is not 0 or 1"
+                )
         return values
 
     def _check_length(self, name: str, lines: int) -> None:
@@ -187,6 +174,9 @@ class Molecules(RawSet):
                 smiles = pd.read_csv(mapping, usecols=["smiles"])["smiles"]
             self.texts["smiles"] = smiles.str.strip().tolist()
 
+    def description(self) -> Description:
+        return replace(super().description(), featurizer=MoleculeFeaturizer())
+
     def _features(
         self, num_nodes: np.ndarray, edge_index: np.ndarray
     ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
@@ -207,11 +197,22 @@ class Proteins(RawSet):
         self._kinds = NumberStream(self.raw("edge-feat"), 7, np.float64)
 
     def description(self) -> Description:
-        classes = int(self.known["num classes"])
-        return replace(super().description(), num_classes=classes)
+        return replace(super().description(), num_classes=self._num_classes)
+
+    @property
+    def _num_classes(self) -> int:
+        return int(self.known["num classes"])
 
     def _labels(self) -> np.ndarray:
-        return super()._labels()[:, 0].astype(np.int64)
+        labels = read_column(self.raw("graph-label"))
+        self._check_length("graph-label", len(labels))
+        outside = np.flatnonzero((labels < 0) | (labels >= self._num_classes))
+        if len(outside):
+            raise DataError(
+                f"{self.raw('graph-label')}, line {outside[0] + 1}: class "
+                f"{labels[outside[0]]} of {self._num_classes}"
+            )
+        return labels
 
     def _features(
         self, num_nodes: np.ndarray, edge_index: np.ndarray

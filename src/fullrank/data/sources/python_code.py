@@ -6,24 +6,29 @@ name is masked wherever it stands in it, and is what is to be predicted, word by
 """
 
 import ast
-import hashlib
 import importlib.util
 import re
+import sysconfig
 import warnings
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
+from pydantic import field_validator
 
 from fullrank.data.cache import data_root, prepared, shown
-from fullrank.data.dataset import Description, GraphDataset, Target, described
+from fullrank.data.dataset import Description, GraphDataset, Target
+from fullrank.data.files import files_digest
 from fullrank.data.packed.graphs import Field, PackedGraphs, Part, offsets, text_arrays
 from fullrank.data.sources import tokens
+from fullrank.data.sources.base import Source, absolute
 from fullrank.data.splits import grouped_split
 from fullrank.errors import DataError
 
+STANDARD_LIBRARY = "python-stdlib"
 MASK = "_mask_"
 NODE_TYPES = tuple(
     sorted(
@@ -41,40 +46,69 @@ _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _TYPE_IDS = {name: i for i, name in enumerate(NODE_TYPES)}
 
 
-def python_code(
-    source: str | Path,
-    root: str | Path | None = None,
-    progress: bool = True,
-) -> GraphDataset:
-    """Read the functions of a folder of Python sources.
+class PythonCodeSource(Source):
+    """The functions of a folder of Python sources.
 
-    Projects, which are the folders and modules right below ``source``, are never split
-    between training and testing.
+    Projects, which are the folders and modules right below it, are never split between
+    training and testing.
 
-    Args:
-        source: A folder, or an installed package by name.
-        root: Folder of prepared sets; the user's cache by default.
+    Attributes:
+        name: The path of the folder, an installed package by name, or
+            ``python-stdlib``.
     """
-    folder = _folder(source)
-    files = sorted(
-        file
-        for file in folder.rglob("*.py")
-        if not {"site-packages", "__pycache__"} & set(file.relative_to(folder).parts)
-    )
-    seen = [(str(f), f.stat().st_size, f.stat().st_mtime_ns) for f in files]
-    digest = hashlib.sha256(repr(seen).encode()).hexdigest()[:10]
-    name = f"python-{folder.name}-{digest}"
 
-    def prepare(target: Path) -> None:
-        skipped: list[list[str]] = []
-        tracked = shown(files, len(files), f"Python in {folder.name}", progress)
-        functions = list(_functions(tracked, folder, skipped))
-        if not functions:
-            raise DataError(f"{folder} holds no Python function")
-        _pack(functions, name, str(folder), skipped).save(target)
+    kind: Literal["python_code"] = "python_code"
 
-    graphs = prepared(data_root(root) / name, prepare)
-    return GraphDataset(graphs=graphs, **described(graphs.info))
+    @field_validator("name")
+    @classmethod
+    def _found_from_everywhere(cls, name: str) -> str:
+        by_name = name in cls.known_names() or (
+            name.isidentifier() and not Path(name).is_dir()
+        )
+        return name if by_name else str(absolute(name))
+
+    @classmethod
+    def known_names(cls) -> dict[str, str]:
+        about = "names of the functions of Python's standard library"
+        return {STANDARD_LIBRARY: about}
+
+    @classmethod
+    def reads(cls, path: Path) -> bool:
+        return any(path.rglob("*.py"))
+
+    @property
+    def is_path(self) -> bool:
+        return Path(self.name).is_absolute()
+
+    def _load(self, labelled: bool, progress: bool) -> GraphDataset:
+        folder = _folder(self.name)
+        files = sorted(
+            file
+            for file in folder.rglob("*.py")
+            if not {"site-packages", "__pycache__"}
+            & set(file.relative_to(folder).parts)
+        )
+
+        def prepare(target: Path) -> None:
+            skipped: list[list[str]] = []
+            tracked = shown(files, len(files), f"Python in {folder.name}", progress)
+            functions = list(_functions(tracked, folder, skipped))
+            if not functions:
+                raise DataError(f"{folder} holds no Python function")
+            _pack(functions, folder.name, skipped).save(target)
+
+        digest = files_digest(folder, files)[:12]
+        name = f"python-{folder.name}-{digest}"
+        graphs = prepared(data_root(self.root) / name, prepare)
+        return GraphDataset.described(graphs, source=str(folder))
+
+
+def python_code(
+    source: str | Path, root: str | Path | None = None, progress: bool = True
+) -> GraphDataset:
+    """The functions of a folder of Python sources, or of an installed package."""
+    options = PythonCodeSource.checked(str(source), name=str(source), root=root)
+    return options.load(progress=progress)
 
 
 def words_of(name: str) -> list[str]:
@@ -135,12 +169,14 @@ def _attribute(node: ast.AST) -> str | None:
     return None
 
 
-def _folder(source: str | Path) -> Path:
-    if Path(source).is_dir():
-        return Path(source)
-    spec = importlib.util.find_spec(str(source)) if str(source).isidentifier() else None
+def _folder(name: str) -> Path:
+    if name == STANDARD_LIBRARY:
+        return Path(sysconfig.get_paths()["stdlib"])
+    if Path(name).is_dir():
+        return Path(name)
+    spec = importlib.util.find_spec(name) if name.isidentifier() else None
     if spec is None or not spec.submodule_search_locations:
-        raise DataError(f"{str(source)!r} is neither a folder nor an installed package")
+        raise DataError(f"{name!r} is neither a folder nor an installed package")
     return Path(spec.submodule_search_locations[0])
 
 
@@ -163,7 +199,7 @@ def _functions(
 
 
 def _pack(
-    functions: Sequence[Function], name: str, source: str, skipped: list[list[str]]
+    functions: Sequence[Function], name: str, skipped: list[list[str]]
 ) -> PackedGraphs:
     how = {"kind": "by project"}
     split = grouped_split([f.project for f in functions], (0.8, 0.1, 0.1), how)
@@ -209,7 +245,6 @@ def _pack(
         num_classes=len(vocabulary) + 2,
         num_tokens=tokens.NUM_TOKENS,
         vocabulary=vocabulary,
-        source=source,
         notes={"skipped": skipped, "projects": sorted({f.project for f in functions})},
     )
     arrays = {
@@ -225,4 +260,4 @@ def _pack(
         "edge_attr": Field((Part("edge.attr"),)),
         "y": Field((Part("graph.y"),), "int64"),
     }
-    return PackedGraphs.pack(num_nodes, edges, arrays, fields, asdict(description))
+    return PackedGraphs.pack(num_nodes, edges, arrays, fields, description.to_json())

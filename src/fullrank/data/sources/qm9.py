@@ -1,30 +1,37 @@
 """QM9: 130,831 small molecules with 12 quantum-chemical properties.
 
-The numbers come from the PyPI package ``qm9pack``; nothing is downloaded. Atom features
-are the 11 columns of PyG's QM9: one-hot H C N O F, atomic number, aromatic, sp, sp2,
-sp3, number of hydrogens. Edge features are one-hot single, double, triple, aromatic
-and the distance between the two atoms in Å.
+The numbers come from the PyPI package ``qm9pack``; nothing is downloaded.
 """
 
 import importlib.util
-import multiprocessing
-import sys
 from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor
-from dataclasses import asdict, replace
-from functools import cache
+from dataclasses import replace
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
+from pydantic import PositiveInt
 
 from fullrank.data.cache import data_root, prepared, shown
-from fullrank.data.dataset import Description, Features, GraphDataset, Target, described
+from fullrank.data.conformers import (
+    ATOM_FEATURES,
+    Edges,
+    atoms_of,
+    bonds_of,
+    conformer_fields,
+    edge_features,
+    graph_from_conformer,
+)
+from fullrank.data.dataset import Description, GraphDataset, Target
+from fullrank.data.features import Features
+from fullrank.data.featurizers import QM9Featurizer
 from fullrank.data.packages import need
-from fullrank.data.packed.graphs import Field, Graph, PackedGraphs, Part, text_arrays
-from fullrank.data.packed.storage import write
-from fullrank.errors import DataError, MissingPackage
+from fullrank.data.packed.graphs import Field, PackedGraphs, Part, text_arrays
+from fullrank.data.sources.base import Source
+from fullrank.data.workers import available_cpus, map_in_workers
+from fullrank.errors import MissingPackage
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -44,164 +51,67 @@ TARGETS = {
     "G": ("GibbsFreeEnergy_298K_au", "Hartree"),
     "Cv": ("Heatcapacity_Cv_cal_mol_K", "cal/(mol K)"),
 }
-ELEMENTS = {1: "H", 6: "C", 7: "N", 8: "O", 9: "F"}
-ATOM_FEATURES = (
-    *ELEMENTS.values(),
-    "number",
-    "aromatic",
-    "sp",
-    "sp2",
-    "sp3",
-    "hydrogens",
-)
-BONDS = ("SINGLE", "DOUBLE", "TRIPLE", "AROMATIC")
-NO_BOND = len(BONDS)  # one-hot of this gives zeros only
-Edges = Literal["bonds", "complete"]
-
 # A bond is never longer than this many times the sum of the two covalent radii.
 _LONGEST_BOND = 1.3
 _ROWS_AT_ONCE = 1000
 _MOLECULE = ("Index", "SMILES", "Elements", "XYZ_Ang")
 
 
-class QM9(GraphDataset):
-    """QM9, prepared at the first call.
+class QM9Source(Source):
+    """QM9: 130,831 small molecules with 12 quantum-chemical properties.
 
-    Args:
-        root: Folder of prepared sets; the user's cache by default.
-        limit: Only so many molecules, spread evenly over the set.
-        edges: ``"bonds"``, or ``"complete"`` for all pairs of atoms.
-        distance: Give the length of each edge as its fifth feature.
-        progress: Show a bar while preparing.
+    Attributes:
+        name: ``qm9``.
+        limit: Only so many molecules, spread evenly over the set; all by default.
+        edges: ``bonds``, or ``complete`` for all pairs of atoms.
+        distance: Whether the length of an edge is one of its features.
     """
 
-    def __init__(
-        self,
-        root: str | Path | None = None,
-        limit: int | None = None,
-        edges: Edges = "bonds",
-        distance: bool = True,
-        progress: bool = True,
-    ) -> None:
-        if edges not in ("bonds", "complete"):
-            raise DataError(f"edges must be 'bonds' or 'complete', got {edges!r}")
-        if limit is not None and limit < 1:
-            raise DataError(f"limit must be at least 1, got {limit}")
-        variant = ["qm9", edges * (edges != "bonds"), str(limit or "")]
-        folder = data_root(root) / "-".join(filter(None, variant))
+    kind: Literal["qm9"] = "qm9"
+    name: Literal["qm9"] = "qm9"
+    limit: PositiveInt | None = None
+    edges: Edges = "bonds"
+    distance: bool = True
+
+    @classmethod
+    def known_names(cls) -> dict[str, str]:
+        return {"qm9": "130,831 molecules, 12 properties (package qm9pack)"}
+
+    def _load(self, labelled: bool, progress: bool) -> GraphDataset:
+        variant = ["qm9", self.edges * (self.edges != "bonds"), str(self.limit or "")]
         graphs = prepared(
-            folder, lambda target: _prepare(target, limit, edges, progress)
+            data_root(self.root) / "-".join(filter(None, variant)),
+            lambda target: _prepare(target, self.limit, self.edges, progress),
         )
-        known = described(graphs.info)
-        known["edge_features"] = edge_features(distance)
-        super().__init__(graphs=replace(graphs, fields=batch_fields(distance)), **known)
+        return GraphDataset.described(
+            replace(graphs, fields=_fields(self.distance)),
+            edge_features=edge_features(self.distance),
+            featurizer=QM9Featurizer(edges=self.edges, distance=self.distance),
+        )
 
 
-def edge_features(distance: bool) -> Features:
-    """The columns of ``edge_attr``."""
-    names = tuple(bond.lower() for bond in BONDS)
-    return Features("float", (*names, "distance") if distance else names)
+def QM9(
+    root: str | Path | None = None,
+    limit: int | None = None,
+    edges: Edges = "bonds",
+    distance: bool = True,
+    progress: bool = True,
+) -> GraphDataset:
+    """QM9, prepared at the first call; see `QM9Source`."""
+    options = {"root": root, "limit": limit, "edges": edges, "distance": distance}
+    return QM9Source.checked("qm9", **options).load(progress=progress)
 
 
-def batch_fields(distance: bool = True, targets: bool = True) -> dict[str, Field]:
-    """What a batch of molecules carries; one that is only predicted has no targets."""
-    bond = Part("edge.bond", one_hot=len(BONDS))
-    length = Part("edge.distance")
-    fields = {
-        "x": Field((Part("node.x"),)),
-        "edge_attr": Field((bond, length) if distance else (bond,)),
-        "pos": Field((Part("node.pos"),)),
-        "z": Field((Part("node.z"),), "int64"),
-    }
-    return fields | ({"y": Field((Part("graph.y"),))} if targets else {})
-
-
-def graph_from_conformer(mol: "Chem.Mol", edges: Edges = "bonds") -> Graph:
-    """The graph of a molecule with all its hydrogens and 3D coordinates.
-
-    Pack such graphs with `batch_fields` to get just what a model trained on QM9 reads.
-    """
-    if not mol.GetNumConformers():
-        raise DataError("the molecule has no 3D coordinates; embed it first")
-    atoms = _atoms(mol)
-    numbers = np.array([atom.GetAtomicNum() for atom in atoms], np.uint8)
-    strange = sorted(set(numbers.tolist()) - set(ELEMENTS))
-    if strange:
-        raise DataError(f"QM9 knows H, C, N, O and F only, not element {strange[0]}")
-    bonds, kinds = _bonds(mol)
-    pos = mol.GetConformer().GetPositions()  # [N, 3]
-    edge_index = np.concatenate([bonds, bonds[::-1]], axis=1)  # [2, E]
-    kinds = np.concatenate([kinds, kinds])
-    if edges == "complete":
-        edge_index, kinds = _complete(len(numbers), edge_index, kinds)
-    distance = np.linalg.norm(pos[edge_index[0]] - pos[edge_index[1]], axis=1)
-    arrays = {
-        "node.x": _atom_features(atoms, numbers, bonds),
-        "node.z": numbers,
-        "node.pos": pos.astype(np.float32),
-        "edge.bond": kinds,
-        "edge.distance": distance.astype(np.float32),
-    }
-    return Graph(len(numbers), edge_index, arrays)
-
-
-def _bonds(mol: "Chem.Mol") -> tuple[np.ndarray, np.ndarray]:
-    """Both ends ``[2, B]`` and the kind ``[B]`` of every bond, each bond once."""
-    bonds = [mol.GetBondWithIdx(i) for i in range(mol.GetNumBonds())]
-    known = _bond_ids()
-    kinds = [known.get(bond.GetBondType(), NO_BOND) for bond in bonds]
-    if NO_BOND in kinds:
-        strange = bonds[kinds.index(NO_BOND)].GetBondType()
-        raise DataError(f"QM9 knows no bond of type {strange}")
-    ends = [(bond.GetBeginAtomIdx(), bond.GetEndAtomIdx()) for bond in bonds]
-    index = np.array(ends, dtype=np.int64).reshape(-1, 2).T
-    return index, np.array(kinds, dtype=np.uint8)
-
-
-@cache
-def _bond_ids() -> dict[Any, int]:
-    from rdkit.Chem import BondType
-
-    return {BondType.names[name]: i for i, name in enumerate(BONDS)}
-
-
-def _atoms(mol: "Chem.Mol") -> list["Chem.Atom"]:
-    # Several times faster than list(mol.GetAtoms()), which goes through Python.
-    return [mol.GetAtomWithIdx(i) for i in range(mol.GetNumAtoms())]
-
-
-def _complete(
-    num_atoms: int, bonds: np.ndarray, kinds: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """All ordered pairs of different atoms, with the kind of bond or none."""
-    table = np.full((num_atoms, num_atoms), NO_BOND, dtype=np.uint8)
-    table[bonds[0], bonds[1]] = kinds
-    pairs = np.stack(np.nonzero(~np.eye(num_atoms, dtype=bool)))  # [2, N (N - 1)]
-    return pairs, table[pairs[0], pairs[1]]
-
-
-def _atom_features(
-    atoms: list["Chem.Atom"], numbers: np.ndarray, bonds: np.ndarray
-) -> np.ndarray:
-    from rdkit.Chem import HybridizationType
-
-    hybrid = [atom.GetHybridization() for atom in atoms]
-    kinds = [HybridizationType.names[name] for name in ("SP", "SP2", "SP3")]
-    x = np.zeros((len(atoms), len(ATOM_FEATURES)), dtype=np.uint8)  # [N, 11]
-    x[:, :5] = numbers[:, None] == list(ELEMENTS)
-    x[:, 5] = numbers
-    x[:, 6] = [atom.GetIsAromatic() for atom in atoms]
-    x[:, 7:10] = [[found == kind for kind in kinds] for found in hybrid]
-    for here, there in (bonds, bonds[::-1]):
-        x[:, 10] += np.bincount(here, numbers[there] == 1, len(x)).astype(np.uint8)
-    return x
+def _fields(distance: bool = True) -> dict[str, Field]:
+    return conformer_fields(distance) | {"y": Field((Part("graph.y"),))}
 
 
 def _prepare(folder: Path, limit: int | None, edges: Edges, progress: bool) -> None:
     need("rdkit")
     notes = _no_notes()
-    table = _table(limit)
-    write(folder, _parts(table, edges, progress, notes), _description(notes))
+    parts = _parts(_table(limit), edges, progress, notes)
+    # The notes fill while the molecules are written.
+    PackedGraphs.write(folder, parts, lambda: _description(notes).to_json())
 
 
 def _no_notes() -> dict[str, Any]:
@@ -209,8 +119,8 @@ def _no_notes() -> dict[str, Any]:
     return {"in order": 0, "matched": [], "matched loosely": [], "left out": []}
 
 
-def _description(notes: dict[str, Any]) -> dict[str, Any]:
-    description = Description(
+def _description(notes: dict[str, Any]) -> Description:
+    return Description(
         name="qm9",
         task="regression",
         targets=tuple(Target(name, unit) for name, (_, unit) in TARGETS.items()),
@@ -218,9 +128,8 @@ def _description(notes: dict[str, Any]) -> dict[str, Any]:
         edge_features=edge_features(distance=True),
         metric="mae",
         source="qm9pack 1.0.3 (PyPI)",
+        notes=notes,
     )
-    # The notes fill while the molecules are written, and are written after them.
-    return asdict(description) | {"notes": notes}
 
 
 def _table(limit: int | None) -> "pd.DataFrame":
@@ -244,24 +153,15 @@ def _table(limit: int | None) -> "pd.DataFrame":
 def _parts(
     table: "pd.DataFrame", edges: Edges, progress: bool, notes: dict[str, Any]
 ) -> Iterator[PackedGraphs]:
-    """Packed molecules, piece by piece, made on all cores where processes can fork."""
+    """Packed molecules, piece by piece, made on all cores."""
     pieces = [table[i : i + _ROWS_AT_ONCE] for i in range(0, len(table), _ROWS_AT_ONCE)]
-    arguments = (pieces, [edges] * len(pieces))
-    if sys.platform == "linux" and len(pieces) > 1:
-        context = multiprocessing.get_context("fork")
-        with ProcessPoolExecutor(mp_context=context) as pool:
-            made = pool.map(_pack_rows, *arguments)
-            yield from _noting(shown(made, len(pieces), "QM9", progress), notes)
-    else:
-        made = map(_pack_rows, *arguments)
-        yield from _noting(shown(made, len(pieces), "QM9", progress), notes)
-
-
-def _noting(
-    made: Iterator[tuple[PackedGraphs, dict[str, Any]]], notes: dict[str, Any]
-) -> Iterator[PackedGraphs]:
-    for graphs, found in made:
-        for key, value in found.items():
+    pack = partial(_pack_rows, edges=edges)
+    made = map_in_workers(pack, pieces, available_cpus(), items_at_once=1)
+    for found in shown(made, len(pieces), "QM9", progress):
+        if isinstance(found, Exception):
+            raise found
+        graphs, noted = found
+        for key, value in noted.items():
             notes[key] += value
         yield graphs
 
@@ -293,7 +193,7 @@ def _pack_rows(
         "graph.number": rows["Index"].to_numpy(np.int32),
         **text_arrays("smiles", rows["SMILES"].tolist()),
     }
-    return PackedGraphs.from_graphs(graphs, arrays, batch_fields()), notes
+    return PackedGraphs.from_graphs(graphs, arrays, _fields()), notes
 
 
 def _molecule(
@@ -320,9 +220,9 @@ def _molecule(
 
 def _fits(mol: "Chem.Mol", symbols: list[str], pos: np.ndarray) -> bool:
     """Whether elements agree and every bond is as short as a bond can be."""
-    if [atom.GetSymbol() for atom in _atoms(mol)] != symbols:
+    if [atom.GetSymbol() for atom in atoms_of(mol)] != symbols:
         return False
-    ends, _ = _bonds(mol)
+    ends, _ = bonds_of(mol)
     length = np.linalg.norm(pos[ends[0]] - pos[ends[1]], axis=1)
     radius = _radii(symbols)
     return bool((length <= _LONGEST_BOND * (radius[ends[0]] + radius[ends[1]])).all())
@@ -349,8 +249,8 @@ def _match(
     from networkx.algorithms.isomorphism import GraphMatcher, categorical_node_match
 
     molecule = nx.Graph()
-    molecule.add_nodes_from((a.GetIdx(), {"e": a.GetSymbol()}) for a in _atoms(mol))
-    molecule.add_edges_from(_bonds(mol)[0].T.tolist())
+    molecule.add_nodes_from((a.GetIdx(), {"e": a.GetSymbol()}) for a in atoms_of(mol))
+    molecule.add_edges_from(bonds_of(mol)[0].T.tolist())
     radius = _radii(symbols)
     length = np.linalg.norm(pos[:, None] - pos, axis=-1)  # [N, N]
     relative = length / (radius[:, None] + radius)

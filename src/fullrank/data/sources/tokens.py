@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from fullrank.data.dataset import Features
+from fullrank.data.features import Features
 
 NUM_TOKENS = 5
 VOCABULARY_SIZE = 5000

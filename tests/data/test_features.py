@@ -1,7 +1,7 @@
 import networkx as nx
 import numpy as np
 
-from fullrank.data.degree import degree_columns
+from fullrank.data.features import degree_columns
 
 
 def columns_of(graph: nx.Graph):

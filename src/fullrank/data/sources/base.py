@@ -1,0 +1,135 @@
+"""What every data source has: options that can be checked, stored and documented."""
+
+from abc import abstractmethod
+from collections.abc import Collection
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import AfterValidator, NonNegativeInt, PositiveInt
+
+from fullrank.data.dataset import GraphDataset
+from fullrank.data.options import Options
+from fullrank.data.packed.graphs import PackedGraphs
+from fullrank.data.transforms import AddStructuralColors
+
+
+def absolute(path: str | Path) -> Path:
+    """The path as it is found from every working directory."""
+    return Path(path).expanduser().absolute()
+
+
+Location = Annotated[Path, AfterValidator(absolute)]
+
+
+class StructureOptions(Options):
+    """The colours that structural coefficients read, see
+    `fullrank.data.AddStructuralColors`.
+
+    Attributes:
+        hops: The radius of the subgraph around a node, or ``all`` of the graph.
+        mark: Distances from the ``pair`` of nodes, or from the ``center`` alone.
+        node_labels: The node attribute that colours depend on, such as ``x``.
+        edge_labels: The edge attribute that they depend on, such as ``edge_attr``.
+        memory_limit: The most bytes that the subgraphs of one node may need.
+    """
+
+    hops: NonNegativeInt | Literal["all"] = 2
+    mark: Literal["pair", "center"] = "pair"
+    node_labels: str | None = None
+    edge_labels: str | None = None
+    memory_limit: PositiveInt = 2**30
+
+    def add_to(self, graphs: PackedGraphs, progress: bool = False) -> PackedGraphs:
+        """The graphs with their structural colours."""
+        transform = AddStructuralColors(
+            hops=None if self.hops == "all" else self.hops,
+            mark=self.mark,
+            node_labels=self.node_labels,
+            edge_labels=self.edge_labels,
+            memory_limit=self.memory_limit,
+        )
+        return transform.pack(graphs, progress)
+
+
+class Source(Options):
+    """Which graphs, and what is to be predicted.
+
+    Attributes:
+        kind: Of the source; found from the name by default.
+        name: A data set by name, or the path of a file or folder.
+        targets: What to predict, by name; all by default.
+        root: Where prepared sets are kept; the user's cache by default.
+        structure: Colours from the structure around each edge, for the convolutions
+            that read them; none by default, ``{}`` for those of 2 hops.
+    """
+
+    kind: str
+    name: str
+    targets: list[str] | None = None
+    root: Location | None = None
+    structure: StructureOptions | None = None
+
+    #: Options that say where something is, not what it is.
+    locations: ClassVar[Collection[str]] = ("root",)
+
+    @classmethod
+    def known_names(cls) -> dict[str, str]:
+        """The data sets that this source has by name, with a line about each."""
+        return {}
+
+    @classmethod
+    def reads(cls, path: Path) -> bool:
+        """Whether this source reads what is at ``path``."""
+        return False
+
+    @property
+    def is_path(self) -> bool:
+        """Whether the name is the path of a file or folder."""
+        return False
+
+    @property
+    def label(self) -> str:
+        """A short name in lower case."""
+        return Path(self.name).name.lower()
+
+    def load(self, labelled: bool = True, progress: bool = True) -> GraphDataset:
+        """The data set with the wanted targets and structural colours.
+
+        Args:
+            labelled: If not, a table whose targets are not named is read without any.
+            progress: Show a bar while the set is prepared.
+        """
+        dataset = self._load(labelled, progress)
+        known = [target.name for target in dataset.targets]
+        if self.targets is not None and self.targets != known:
+            dataset = dataset.select_targets(self.targets)
+        if self.structure is None:
+            return dataset
+        colored = self.structure.add_to(dataset.graphs, progress)
+        return dataset.with_graphs(colored)
+
+    @abstractmethod
+    def _load(self, labelled: bool, progress: bool) -> GraphDataset:
+        """The data set with all its targets."""
+
+    def determining(self) -> dict[str, Any]:
+        """The options that determine the result besides the content of the data."""
+        locations = [*self.locations, *(["name"] if self.is_path else [])]
+        return self.model_dump(
+            mode="json",
+            exclude_none=True,
+            exclude={
+                **dict.fromkeys(locations, True),
+                "structure": {"memory_limit"},
+            },
+        )
+
+
+class PathSource(Source):
+    """A source whose name is the path of a file or folder."""
+
+    name: Annotated[str, AfterValidator(lambda name: str(absolute(name)))]
+
+    @property
+    def is_path(self) -> bool:
+        return True
