@@ -8,7 +8,7 @@ from torch_geometric.data import Batch, Data
 from torch_geometric.utils import from_networkx
 
 from fullrank.nn import AttentionCoefficients, ExpandingConv, GraphNet
-from fullrank.nn.merge import TwinNodes
+from fullrank.nn.merge import EqualNodes
 from fullrank.testing import relative_difference
 
 CONVS = ["expc", "combc", "gin0"]
@@ -47,13 +47,13 @@ def plainly(net, batch):
 
 def counted(monkeypatch):
     """A list that grows with each layer that is run once for each class."""
-    calls, real = [], TwinNodes.convolve
+    calls, real = [], EqualNodes.convolve
 
     def convolve(self, conv, h):
         calls.append(conv)
         return real(self, conv, h)
 
-    monkeypatch.setattr(TwinNodes, "convolve", convolve)
+    monkeypatch.setattr(EqualNodes, "convolve", convolve)
     return calls
 
 
@@ -99,10 +99,10 @@ def test_classes_are_those_of_weisfeiler_and_leman(given_graph, rounds):
         theirs, node_attr="label", iterations=rounds
     )
     data = graph(edges, labels)
-    twins = TwinNodes(data.x, data.edge_index, None)
+    twins = EqualNodes(data.x, data.edge_index, None)
     for _ in range(rounds):
-        twins.now = twins.refine()
-    ours = twins.now.of.tolist()
+        twins.classes = twins.refine()
+    ours = twins.classes.of.tolist()
     last = [hashes[node][-1] for node in range(len(labels))]
     assert len(set(zip(ours, last, strict=True))) == len(set(ours)) == len(set(last))
 
@@ -111,10 +111,10 @@ def test_a_star_is_a_centre_and_a_leaf():
     data = from_networkx(nx.star_graph(50))
     net = GraphNet(3, 8, 2, 1).double()
     x = torch.ones(51, 3, dtype=torch.double)
-    twins = TwinNodes(x, data.edge_index, None)
+    twins = EqualNodes(x, data.edge_index, None)
     h = net.encoder(x)
     out = twins.convolve(net.convs[0], h)
-    assert len(twins.now.one) == 2
+    assert len(twins.classes.representative) == 2
     assert relative_difference(out, net.convs[0](h, data.edge_index)) <= 1e-12
 
 

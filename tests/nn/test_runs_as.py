@@ -3,7 +3,8 @@ from torch import nn
 from torch.nn.utils import prune
 from torch_geometric.nn.dense.linear import Linear as PyGLinear
 
-from fullrank.nn.runs_as import is_linear, runs_as
+from fullrank.nn.kernels.dispatch import is_linear
+from fullrank.nn.kernels.dispatch import is_replaceable as runs_as
 
 
 class Own(nn.Linear):

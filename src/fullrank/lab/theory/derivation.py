@@ -7,9 +7,11 @@ from torch import Tensor
 from torch_geometric.typing import Adj
 
 from fullrank.nn.conv.expanding_conv import ExpandingConv
-from fullrank.nn.kernels.edgewise import spread, sum_rows
+from fullrank.nn.functional import sum_rows
+from fullrank.nn.kernels import dispatch
+from fullrank.nn.kernels.dispatch import is_linear, is_replaceable
+from fullrank.nn.kernels.portable import outer_product_sum
 from fullrank.nn.neighborhoods import Neighborhoods
-from fullrank.nn.runs_as import is_linear, runs_as
 
 
 @dataclass(frozen=True)
@@ -59,7 +61,9 @@ class Derivation:
         pairs = torch.arange(self.local.src.size(0), device=self.local.src.device)
         m = self.coefficients * self.sampled[:, i, None]
         size = self.local.x_dst.size(0)
-        return spread(self.local.neighbors(), m, pairs, self.local.dst, size)
+        return dispatch.run(
+            outer_product_sum, self.local.neighbors(), m, pairs, self.local.dst, size
+        )
 
     def rebuild(self) -> Tensor:
         """Return the layer's output, put together from the three stages."""
@@ -86,7 +90,7 @@ def derive(
     local = conv.neighborhoods(x, edge_index, edge_attr)
     first, rest = conv.split_mlp()
     one_layer = is_linear(first) and len(rest) == 1
-    if not (conv.re_sum and one_layer and runs_as(rest[0], torch.nn.ReLU)):
+    if not (conv.re_sum and one_layer and is_replaceable(rest[0], torch.nn.ReLU)):
         raise ValueError(
             f"derive needs a layer with Re-SUM whose mlp is Sequential(Linear, ReLU), "
             f"got re_sum={conv.re_sum} and {conv.mlp}"

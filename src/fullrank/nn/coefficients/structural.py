@@ -5,8 +5,8 @@ from torch import Tensor
 from torch_geometric.nn.dense.linear import Linear
 
 from fullrank.nn.coefficients.base import Coefficients
+from fullrank.nn.functional import take_rows
 from fullrank.nn.hashing import STEP, scramble, shifted
-from fullrank.nn.kernels.edgewise import take_rows
 from fullrank.nn.neighborhoods import Neighborhoods
 
 

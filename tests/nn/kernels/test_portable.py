@@ -5,7 +5,15 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from fullrank.nn import ExpandingConv
-from fullrank.nn.kernels.edgewise import mix, mix_edges, spread
+from fullrank.nn.kernels.portable import (
+    outer_product_sum as spread,
+)
+from fullrank.nn.kernels.portable import (
+    weighted_edge_rows as mix_edges,
+)
+from fullrank.nn.kernels.portable import (
+    weighted_rows as mix,
+)
 from nn.plain_formula import plain_layer, sum_to
 from nn.strategies import features
 
