@@ -5,8 +5,8 @@ r"""The one place that chooses how the layers compute their sums over edges.
               with every module called as it is
 ``portable``  :mod:`fullrank.nn.kernels.portable`: any device and precision
 ``cpu``       :mod:`fullrank.nn.kernels.cpu`: float32 or float64 on a CPU
-``auto``      ``cpu`` where it can run, outside of ``torch.compile`` and autocast;
-              ``portable`` otherwise
+``auto``      ``cpu`` where it can run, ``portable`` on other devices, in half
+              precision, under autocast and in ``torch.compile``
 ============  ==================================================================
 
 All of them but ``plain`` replace modules by formulas (a linear layer by its weights, a
@@ -82,13 +82,13 @@ class backend:
 # The last one counts. A list, so that threads can withdraw their own in any order.
 _of_process: list[backend] = []
 _of_block: ContextVar[str | None] = ContextVar("fullrank.nn.backend", default=None)
+backend("auto")
 
 
 @torch.compiler.assume_constant_result
 def current_backend() -> str:
     """Return the name of the backend that is set."""
-    of_process = _of_process[-1].name if _of_process else "auto"
-    return _of_block.get() or of_process
+    return _of_block.get() or _of_process[-1].name
 
 
 def is_plain() -> bool:
@@ -102,16 +102,19 @@ def run(function: Callable[..., Tensor], *args: Any) -> Tensor:
     if name in ("plain", "portable"):
         return function(*args)
     why_not = _why_not_cpu([x for x in args if isinstance(x, Tensor)])
-    if why_not and name == "cpu":
+    if why_not is None:
+        return cpu.run(function, *args)
+    if name == "cpu":
         raise ValueError(f"the backend 'cpu' {why_not}; choose 'auto' or 'portable'")
-    if why_not or torch.is_autocast_enabled("cpu"):
-        return function(*args)
-    return cpu.run(function, *args)
+    return function(*args)
 
 
 def _why_not_cpu(tensors: list[Tensor]) -> str | None:
+    """Return what keeps the blocked kernels from running, if anything."""
     if torch.compiler.is_compiling():
         return "cannot be compiled"
+    if torch.is_autocast_enabled("cpu"):
+        return "does not work under autocast"
     devices = {x.device.type for x in tensors}
     if devices != {"cpu"}:
         return f"needs tensors on the CPU, got {', '.join(sorted(devices))}"
@@ -128,9 +131,10 @@ def is_replaceable(module: torch.nn.Module, *kinds: type[M]) -> TypeGuard[M]:
     A forward of its own, or any hook (which is how pruning and the older spectral norm
     work), may do more; parametrisations, which sit in the weights, do not.
     """
-    forward = getattr(module.forward, "__func__", None)
+    forward = type(module).forward
     return any(forward is kind.forward for kind in kinds) and not (
-        module._forward_pre_hooks
+        "forward" in module.__dict__
+        or module._forward_pre_hooks
         or module._forward_hooks
         or module._backward_pre_hooks
         or module._backward_hooks
