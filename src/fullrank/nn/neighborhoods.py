@@ -9,6 +9,7 @@ from torch import Tensor
 from torch_geometric.typing import SparseTensor
 from torch_geometric.utils import is_sparse, to_edge_index
 
+from fullrank.errors import DataError
 from fullrank.nn.functional import take_rows
 
 
@@ -196,14 +197,14 @@ def edge_columns(edge_attr: Tensor, edge_dim: int | Sequence[int]) -> Tensor:
     if edge_attr.dim() == 1:
         edge_attr = edge_attr[:, None]
     if edge_attr.dim() != 2 or edge_attr.size(1) != width:
-        raise ValueError(
+        raise DataError(
             f"edge_attr must have {width} columns (edge_dim={edge_dim}), "
             f"got shape {list(edge_attr.shape)}"
         )
     if isinstance(edge_dim, int):
         return edge_attr
     if edge_attr.is_floating_point():
-        raise ValueError(
+        raise DataError(
             f"edge_attr must hold integers for the categories edge_dim={edge_dim}, "
             f"got {edge_attr.dtype}"
         )
@@ -212,7 +213,7 @@ def edge_columns(edge_attr: Tensor, edge_dim: int | Sequence[int]) -> Tensor:
         wrong = (edge_attr < 0) | (edge_attr >= bounds)
         if wrong.any():
             row, column = wrong.nonzero()[0].tolist()
-            raise ValueError(
+            raise DataError(
                 f"edge_attr[{row}, {column}] is {int(edge_attr[row, column])}, but "
                 f"category {column} of edge_dim={edge_dim} has {sizes[column]} values"
             )

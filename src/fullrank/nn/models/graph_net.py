@@ -13,6 +13,7 @@ from torch_geometric.nn.resolver import aggregation_resolver
 from torch_geometric.typing import Adj
 from torch_geometric.utils import is_sparse
 
+from fullrank.errors import ConfigError, DataError
 from fullrank.nn.conv.base import EdgeDim, RankConv
 from fullrank.nn.kernels.dispatch import is_plain
 from fullrank.nn.merge import EqualNodes, consists_of, keeps_equal_nodes_equal
@@ -48,7 +49,7 @@ class CategoryEncoder(torch.nn.Module):
         if x.dim() == 1:
             x = x[:, None]
         if x.size(1) != len(self.embeddings):
-            raise ValueError(
+            raise DataError(
                 f"x must have {len(self.embeddings)} columns of categories, "
                 f"got shape {list(x.shape)}"
             )
@@ -126,12 +127,12 @@ class GraphNet(torch.nn.Module):
     ) -> None:
         super().__init__()
         if num_layers < 1:
-            raise ValueError(f"num_layers must be at least 1, got {num_layers}")
+            raise ConfigError(f"num_layers must be at least 1, got {num_layers}")
         for name, p in (("dropout", dropout), ("layer_dropout", layer_dropout)):
             if not 0 <= p < 1:
-                raise ValueError(f"{name} must be in [0, 1), got {p}")
+                raise ConfigError(f"{name} must be in [0, 1), got {p}")
         if readout not in READOUTS:
-            raise ValueError(
+            raise ConfigError(
                 f"there is no readout {readout!r} (known: {', '.join(READOUTS)})"
             )
         self.edge_dim = edge_dim
@@ -211,12 +212,12 @@ class GraphNet(torch.nn.Module):
     ) -> Tensor:
         """Return what the head reads for each graph."""
         if x is None:
-            raise ValueError(
+            raise DataError(
                 "x is missing: a graph without node features needs some first, for "
                 "example from torch_geometric.transforms.OneHotDegree"
             )
         if edge_index is None:
-            raise ValueError("edge_index is missing: give x and edge_index, or a Data")
+            raise DataError("edge_index is missing: give x and edge_index, or a Data")
         if is_sparse(edge_index):
             src, dst, value = as_edge_list(edge_index, "source_to_target")
             edge_index = torch.stack([src, dst])
@@ -225,7 +226,7 @@ class GraphNet(torch.nn.Module):
         h = self.encoder(x)
         if self.edge_dim is not None:
             if edge_attr is None:
-                raise ValueError(
+                raise DataError(
                     f"edge_attr is missing: the network was made with "
                     f"edge_dim={self.edge_dim}"
                 )
@@ -307,4 +308,4 @@ def _make_head(
         )
     if name == "ogb":
         return nn.Sequential(nn.Linear(in_channels, out_channels))
-    raise ValueError(f"there is no head {name!r} (known: {', '.join(HEADS)})")
+    raise ConfigError(f"there is no head {name!r} (known: {', '.join(HEADS)})")
