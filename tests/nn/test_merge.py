@@ -102,7 +102,7 @@ def test_classes_are_those_of_weisfeiler_and_leman(given_graph, rounds):
     nodes = EqualNodes(data.x, data.edge_index, None)
     for _ in range(rounds):
         nodes.classes = nodes.refine()
-    ours = nodes.classes.of.tolist()
+    ours = nodes.classes.class_of.tolist()
     last = [hashes[node][-1] for node in range(len(labels))]
     assert len(set(zip(ours, last, strict=True))) == len(set(ours)) == len(set(last))
 

@@ -43,22 +43,22 @@ class NodeClasses:
     """A partition of the nodes.
 
     Attributes:
-        of: The class of each node, :math:`(N)`.
+        class_of: The class of each node, :math:`(N)`.
         representative: A node of each class, :math:`(C)`.
     """
 
-    of: Tensor
+    class_of: Tensor
     representative: Tensor
 
     @classmethod
     def by_key(cls, key: Tensor) -> "NodeClasses":
         """Put nodes with the same key into one class."""
-        keys, of = torch.unique(key, return_inverse=True)
+        keys, class_of = torch.unique(key, return_inverse=True)
         nodes = torch.arange(len(key))
         representative = nodes.new_zeros(len(keys)).scatter_reduce_(
-            0, of, nodes, "amin", include_self=False
+            0, class_of, nodes, "amin", include_self=False
         )
-        return cls(of, representative)
+        return cls(class_of, representative)
 
 
 def consists_of(module: torch.nn.Module, *kinds: type[torch.nn.Module]) -> bool:
@@ -122,10 +122,10 @@ class EqualNodes:
 
     def refine(self) -> NodeClasses:
         """Return the classes after one more layer: one round of 1-WL."""
-        of = self.classes.of
-        pairs = scramble(take_rows(scramble(of), self.src) + self.edge_keys)
-        around = torch.zeros_like(of).index_add_(0, self.dst, pairs)
-        return NodeClasses.by_key(scramble(scramble(~of) + around))
+        class_of = self.classes.class_of
+        pairs = scramble(take_rows(scramble(class_of), self.src) + self.edge_keys)
+        around = torch.zeros_like(class_of).index_add_(0, self.dst, pairs)
+        return NodeClasses.by_key(scramble(scramble(~class_of) + around))
 
     def convolve(self, conv: torch.nn.Module, h: Tensor) -> Tensor | None:
         """Run a layer once for each class, or not at all if there are too many."""
@@ -138,11 +138,11 @@ class EqualNodes:
         chosen[after.representative] = True
         kept = chosen[self.dst].nonzero().squeeze(1)
         src = torch.cat([self.src[kept], after.representative])
-        dst = torch.cat([after.of[self.dst[kept]], classes])
+        dst = torch.cat([after.class_of[self.dst[kept]], classes])
         edge_attr = self.edge_attr
         if edge_attr is not None:
             none = edge_attr.new_zeros(len(classes), edge_attr.size(1))
             edge_attr = torch.cat([edge_attr[kept], none])
         ends = take_rows(h, before.representative), take_rows(h, after.representative)
-        out = conv(ends, torch.stack([before.of[src], dst]), edge_attr)
-        return take_rows(out, after.of)
+        out = conv(ends, torch.stack([before.class_of[src], dst]), edge_attr)
+        return take_rows(out, after.class_of)

@@ -27,9 +27,9 @@ class Kernel:
     @staticmethod
     def backward(
         needed: Sequence[bool], grad: Tensor, *args_and_kept: Any
-    ) -> tuple[Tensor | None, ...]:
-        """Return a gradient by each of ``args``; :obj:`None` where it is not needed is
-        welcome."""
+    ) -> tuple[Any, ...]:
+        """Return a gradient for each of ``args``, or :obj:`None` where none is
+        needed."""
         raise NotImplementedError
 
 
@@ -65,7 +65,7 @@ class _Sum:
     def portable(self, *args: Any) -> tuple[Tensor, ...]:
         return (self.function(*args),)
 
-    def pull(
+    def vjp(
         self, needed: Sequence[bool], grads: Sequence[Tensor], *saved: Any
     ) -> tuple[Tensor, ...]:
         return _Function.apply(_Gradient(self, tuple(needed)), grads[0], *saved)
@@ -73,7 +73,7 @@ class _Sum:
 
 @dataclass(frozen=True)
 class _Gradient:
-    """The gradients of a kernel by those of its arguments that need one."""
+    """The gradients of a kernel with respect to the arguments that need one."""
 
     of: _Sum
     needed: tuple[bool, ...]
@@ -84,20 +84,20 @@ class _Gradient:
             return self.portable(grad, *saved)
         found = self.of.kernel.backward(self.needed, grad.contiguous(), *saved)
         pairs = zip(found, self.needed, strict=True)
-        return tuple(x for x, need in pairs if need and x is not None)
+        return tuple(x for x, need in pairs if need)
 
     def portable(self, grad: Tensor, *saved: Any) -> tuple[Tensor, ...]:
         args = saved[: len(self.needed)]
-        return _pull(self.of.portable, self.needed, (grad,), *args)
+        return _vjp(self.of.portable, self.needed, (grad,), *args)
 
-    def pull(
+    def vjp(
         self, needed: Sequence[bool], grads: Sequence[Tensor | None], *args: Any
     ) -> tuple[Tensor, ...]:
         _, *saved = args
         like = [x for x, need in zip(saved, self.needed, strict=False) if need]
         pairs = zip(like, grads, strict=True)
         full = [torch.zeros_like(x) if grad is None else grad for x, grad in pairs]
-        return _pull(self.portable, needed, full, *args)
+        return _vjp(self.portable, needed, full, *args)
 
 
 class _Function(torch.autograd.Function):
@@ -122,13 +122,13 @@ class _Function(torch.autograd.Function):
         if all(grad is None for grad in grads):
             return None, *(None for _ in needed)
         args, kept = _arguments(ctx)
-        found = iter(ctx.function.pull(needed, grads, *args, *kept))
+        found = iter(ctx.function.vjp(needed, grads, *args, *kept))
         return None, *(next(found) if need else None for need in needed)
 
     @staticmethod
     def jvp(ctx, _, *tangents):
         args, _ = _arguments(ctx)
-        found = _push(ctx.function.portable, tangents, *args)
+        found = _jvp(ctx.function.portable, tangents, *args)
         return *found, *(None,) * ctx.function.kept
 
     @staticmethod
@@ -145,19 +145,19 @@ def _arguments(ctx) -> tuple[list[Any], Sequence[Tensor]]:
     return [other if x is None else x for x, other in pairs], saved[count:]
 
 
-def _pull(
+def _vjp(
     function: Callable[..., tuple[Tensor, ...]],
     needed: Sequence[bool],
     grads: Sequence[Tensor],
     *args: Any,
 ) -> tuple[Tensor, ...]:
-    """The gradients of a function by the needed arguments."""
+    """The gradients of a function with respect to the needed arguments."""
     of_chosen, chosen = _of_chosen(function, needed, args)
     _, pull, *_ = torch.func.vjp(of_chosen, *chosen)
     return pull(tuple(grads))
 
 
-def _push(
+def _jvp(
     function: Callable[..., tuple[Tensor, ...]],
     tangents: Sequence[Tensor | None],
     *args: Any,
