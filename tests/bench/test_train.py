@@ -4,10 +4,6 @@ import pytest
 import torch
 
 from fullrank.bench import train
-from fullrank.nn import conv_names, register_conv
-
-if "plain" not in conv_names():
-    register_conv("plain")(train.PlainExpandingConv)
 
 
 @pytest.fixture

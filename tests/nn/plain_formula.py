@@ -7,7 +7,7 @@ import torch
 
 
 def pairs_of(edge_index, edge_attr, num_nodes, add_self_loops=True):
-    """Drop self-loops with their features, then give each node its own term."""
+    """Drop self-loops with their features, then give each node one."""
     src, dst = edge_index
     if add_self_loops:
         keep = src != dst

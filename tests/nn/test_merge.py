@@ -7,8 +7,8 @@ from torch.autograd import forward_ad
 from torch_geometric.data import Batch, Data
 from torch_geometric.utils import from_networkx
 
-from fullrank.nn import AttentionCoefficients, ExpandingConv, GraphNet
-from fullrank.nn.merge import TwinNodes
+from fullrank.nn import AttentionCoefficients, ExpandingConv, GraphNet, backend
+from fullrank.nn.merge import EqualNodes
 from fullrank.testing import relative_difference
 
 CONVS = ["expc", "combc", "gin0"]
@@ -24,7 +24,7 @@ def graph(edges, labels, num_bonds=0):
 
 
 def social(num_bonds=0):
-    """Graphs with many twins: a star, a clique, a path, a loop and a lonely node."""
+    """Graphs with many equal nodes: a star, a clique, a path, a loop, lonely ones."""
     star = graph([(0, i) for i in range(1, 9)], [0] * 9, num_bonds)
     clique = graph([(i, j) for i in range(6) for j in range(i)], [1] * 6, num_bonds)
     path = graph([(0, 1), (1, 2), (2, 3), (0, 1)], [0, 1, 1, 0], num_bonds)
@@ -47,13 +47,13 @@ def plainly(net, batch):
 
 def counted(monkeypatch):
     """A list that grows with each layer that is run once for each class."""
-    calls, real = [], TwinNodes.convolve
+    calls, real = [], EqualNodes.convolve
 
     def convolve(self, conv, h):
         calls.append(conv)
         return real(self, conv, h)
 
-    monkeypatch.setattr(TwinNodes, "convolve", convolve)
+    monkeypatch.setattr(EqualNodes, "convolve", convolve)
     return calls
 
 
@@ -99,10 +99,10 @@ def test_classes_are_those_of_weisfeiler_and_leman(given_graph, rounds):
         theirs, node_attr="label", iterations=rounds
     )
     data = graph(edges, labels)
-    twins = TwinNodes(data.x, data.edge_index, None)
+    nodes = EqualNodes(data.x, data.edge_index, None)
     for _ in range(rounds):
-        twins.now = twins.refine()
-    ours = twins.now.of.tolist()
+        nodes.classes = nodes.refine()
+    ours = nodes.classes.class_of.tolist()
     last = [hashes[node][-1] for node in range(len(labels))]
     assert len(set(zip(ours, last, strict=True))) == len(set(ours)) == len(set(last))
 
@@ -111,14 +111,14 @@ def test_a_star_is_a_centre_and_a_leaf():
     data = from_networkx(nx.star_graph(50))
     net = GraphNet(3, 8, 2, 1).double()
     x = torch.ones(51, 3, dtype=torch.double)
-    twins = TwinNodes(x, data.edge_index, None)
+    nodes = EqualNodes(x, data.edge_index, None)
     h = net.encoder(x)
-    out = twins.convolve(net.convs[0], h)
-    assert len(twins.now.one) == 2
+    out = nodes.convolve(net.convs[0], h)
+    assert len(nodes.classes.representative) == 2
     assert relative_difference(out, net.convs[0](h, data.edge_index)) <= 1e-12
 
 
-def test_who_watches_sees_every_node():
+def test_a_hook_sees_every_node():
     net, batch = GraphNet(3, 8, 2, 2).double(), social()
     seen = []
     net.convs[1].register_forward_hook(lambda conv, args, out: seen.append(len(out)))
@@ -151,7 +151,9 @@ def test_gradients_by_the_input_are_those_of_every_node():
     ],
     ids=str,
 )
-def test_who_may_tell_twins_apart_computes_all_of_them(options, monkeypatch):
+def test_layers_that_may_tell_equal_nodes_apart_compute_all_of_them(
+    options, monkeypatch
+):
     net, batch = GraphNet(3, 3, 2, 2, **options).double(), social()
     batch.edge_attr = torch.ones(batch.num_edges, 1, dtype=torch.double)
     shared = counted(monkeypatch)
@@ -164,31 +166,62 @@ class Doubled(ExpandingConv):
         return 2 * super().read_coefficients(local)
 
 
-def watch(module):
+def hook(module):
     return module.register_forward_hook(lambda *_: None)
 
 
 @pytest.mark.parametrize(
-    "meddle",
+    "change",
     [
-        lambda net: watch(net.convs[0]),
-        lambda net: watch(net.convs[0].mlp[2]),
-        lambda net: watch(net.convs[0].coefficients.lin),
-        lambda net: watch(net.norms[1]),
-        lambda net: watch(net.encoder),
+        lambda net: hook(net.convs[0]),
+        lambda net: hook(net.convs[0].mlp[2]),
+        lambda net: hook(net.convs[0].coefficients.lin),
+        lambda net: hook(net.norms[1]),
+        lambda net: hook(net.encoder),
         lambda net: net.convs[0].register_message_forward_hook(lambda *_: None),
         lambda net: setattr(net, "encoder", torch.nn.Sequential(net.encoder)),
         lambda net: setattr(net.convs, "0", Doubled(8, 8).double()),
     ],
 )
-def test_nothing_is_shared_under_somebodys_eyes(meddle, monkeypatch):
+def test_nothing_is_merged_in_a_changed_network(change, monkeypatch):
     net, batch = GraphNet(3, 8, 2, 2, batch_norm=True).double(), social()
     shared = counted(monkeypatch)
     net(batch)
     assert len(shared) == 2
-    meddle(net)
+    change(net)
     net(batch)
     assert len(shared) == 2
+
+
+def test_merging_can_be_switched_off(monkeypatch):
+    net, batch = GraphNet(3, 8, 2, 2, merge_equal_nodes=False).double(), social()
+    shared = counted(monkeypatch)
+    expected = net(batch)
+    assert not shared
+    net.merge_equal_nodes = True
+    assert relative_difference(net(batch), expected) <= 1e-12
+    assert len(shared) == 2
+    with backend("plain"):  # the definition computes every node
+        assert relative_difference(net(batch), expected) <= 1e-12
+    assert len(shared) == 2
+
+
+def test_torch_func_by_the_weights_and_by_the_input():
+    net, batch = GraphNet(3, 8, 2, 2).double(), social()
+    weights = dict(net.named_parameters())
+
+    def loss(weights, x):
+        inputs = (x, batch.edge_index, None, batch.batch)
+        return torch.func.functional_call(net, weights, inputs).square().sum()
+
+    found = torch.func.grad(loss)(weights, batch.x)
+    truth = torch.autograd.grad(loss(weights, batch.x), list(weights.values()))
+    for ours, expected in zip(found.values(), truth, strict=True):
+        assert relative_difference(ours, expected) <= 1e-12
+    many = torch.stack([batch.x, batch.x.flip(0)])
+    found = torch.vmap(lambda x: loss(weights, x))(many)
+    truth = torch.stack([loss(weights, x) for x in many])
+    assert relative_difference(found, truth) <= 1e-12
 
 
 def test_forward_derivatives_by_the_input():

@@ -62,20 +62,19 @@ def test_without_self_loops_added_the_graph_is_taken_as_it_is(cls):
 
 
 @pytest.mark.parametrize("re_sum", [True, False])
-@pytest.mark.parametrize("kind", ["bipartite", "own terms"])
+@pytest.mark.parametrize("loops", [False, True])
 @pytest.mark.parametrize("name", LAYERS)
-def test_bipartite_graphs(name, re_sum, kind):
-    own = kind == "own terms"
-    widths = (5, 5) if own else (5, 3)
+def test_bipartite_graphs(name, re_sum, loops):
+    widths = (5, 5) if loops else (5, 3)
     cls = {"ExpC": ExpandingConv, "CombC": CombConv}[name]
-    conv = cls(widths, 4, re_sum=re_sum, bipartite_self_loops=own).double()
+    conv = cls(widths, 4, re_sum=re_sum, bipartite_self_loops=loops).double()
     x_src, x_dst = features(6, widths[0], 0), features(4, widths[1], 1)
     edge_index = torch.tensor([[0, 1, 2, 3, 0, 5], [0, 1, 2, 3, 1, 0]])
     output = conv((x_src, x_dst), edge_index)
-    if own:
+    if loops:
         # A destination that is its own neighbour is one more source.
-        loops = torch.stack([torch.arange(4) + 6, torch.arange(4)])
-        edge_index = torch.cat([edge_index, loops], dim=1)
+        added = torch.stack([torch.arange(4) + 6, torch.arange(4)])
+        edge_index = torch.cat([edge_index, added], dim=1)
         x_src = torch.cat([x_src, x_dst])
     truth = plain_layer(conv, (x_src, x_dst), edge_index, expanding=name == "ExpC")
     assert output.shape == (4, 4)

@@ -14,8 +14,7 @@ from torch_geometric.nn import GATConv, GATv2Conv, GINConv, PNAConv
 from torch_geometric.utils import coalesce, degree, to_undirected
 
 from fullrank.bench.measure import interleaved_ms, peak_mb
-from fullrank.bench.plain import PlainCombConv, PlainExpandingConv
-from fullrank.nn import CombConv, ExpandingConv
+from fullrank.nn import CombConv, ExpandingConv, backend
 
 
 @dataclass(frozen=True)
@@ -83,20 +82,21 @@ class Row:
 
 @dataclass(frozen=True)
 class _Layer:
-    """A layer of ours with its plain formula and the products it cannot avoid."""
+    """A layer of ours and the products it cannot avoid."""
 
     name: str
-    ours: Callable[[Workload], torch.nn.Module]
-    plain: Callable[[Workload], torch.nn.Module]
+    build: Callable[[Workload], torch.nn.Module]
     products: Callable[[Workload, int, int], list[tuple[int, int, int]]]
 
 
-def _expanding(cls: type, re_sum: bool) -> Callable[[Workload], torch.nn.Module]:
-    return lambda w: cls(w.width, w.width, w.s, re_sum=re_sum, edge_dim=w.edge_dim)
+def _expanding(re_sum: bool) -> Callable[[Workload], torch.nn.Module]:
+    return lambda w: ExpandingConv(
+        w.width, w.width, w.s, re_sum=re_sum, edge_dim=w.edge_dim
+    )
 
 
-def _combining(cls: type, re_sum: bool) -> Callable[[Workload], torch.nn.Module]:
-    return lambda w: cls(w.width, w.width, re_sum=re_sum, edge_dim=w.edge_dim)
+def _combining(re_sum: bool) -> Callable[[Workload], torch.nn.Module]:
+    return lambda w: CombConv(w.width, w.width, re_sum=re_sum, edge_dim=w.edge_dim)
 
 
 def _expanding_products(re_sum: bool):
@@ -117,23 +117,11 @@ def _combining_products(re_sum: bool):
 
 
 LAYERS = [
-    _Layer(
-        name,
-        kind(ours, re_sum),
-        kind(plain, re_sum),
-        products(re_sum),
-    )
-    for name, kind, ours, plain, products, re_sum in [
-        ("ExpandingConv", _expanding, ExpandingConv, PlainExpandingConv,
-         _expanding_products, True),
-        ("ExpandingConv*", _expanding, ExpandingConv, PlainExpandingConv,
-         _expanding_products, False),
-        ("CombConv", _combining, CombConv, PlainCombConv,
-         _combining_products, True),
-        ("CombConv*", _combining, CombConv, PlainCombConv,
-         _combining_products, False),
-    ]
-]  # fmt: skip
+    _Layer("ExpandingConv", _expanding(True), _expanding_products(True)),
+    _Layer("ExpandingConv*", _expanding(False), _expanding_products(False)),
+    _Layer("CombConv", _combining(True), _combining_products(True)),
+    _Layer("CombConv*", _combining(False), _combining_products(False)),
+]
 
 
 def _peers(w: Workload, edge_index: Tensor) -> dict[str, torch.nn.Module]:
@@ -163,7 +151,9 @@ def _peers(w: Workload, edge_index: Tensor) -> dict[str, torch.nn.Module]:
     return peers
 
 
-def _training_step(layer: torch.nn.Module, inputs: tuple) -> Callable[[], None]:
+def _training_step(
+    layer: torch.nn.Module, inputs: tuple, backend_name: str = "auto"
+) -> Callable[[], None]:
     x, edge_index, edge_attr = inputs
     x = x.clone().requires_grad_()
     arguments = (x, edge_index) if edge_attr is None else (x, edge_index, edge_attr)
@@ -171,7 +161,8 @@ def _training_step(layer: torch.nn.Module, inputs: tuple) -> Callable[[], None]:
     def step() -> None:
         layer.zero_grad()
         x.grad = None
-        layer(*arguments).sum().backward()
+        with backend(backend_name):
+            layer(*arguments).sum().backward()
 
     return step
 
@@ -207,9 +198,9 @@ def measure(
         if quick and layer.name.endswith("*"):
             continue
         torch.manual_seed(0)
-        plain, ours = layer.plain(w), layer.ours(w)
-        steps[_plain(layer.name)] = _training_step(plain, inputs)
-        steps[layer.name] = _training_step(ours, inputs)
+        module = layer.build(w)
+        steps[_plain(layer.name)] = _training_step(module, inputs, "plain")
+        steps[layer.name] = _training_step(module, inputs)
         floors[_floor(layer.name)] = _floor_step(layer.products(w, n, pairs))
     for name, peer in _peers(w, inputs[1]).items():
         if not (quick and "concat" in name):

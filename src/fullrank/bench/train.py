@@ -23,9 +23,8 @@ from torch import Tensor
 from torch_geometric.data import Data
 from torch_geometric.loader import DataLoader
 
-from fullrank.bench.plain import PlainExpandingConv
 from fullrank.data import QM9, GraphDataset, from_graphs
-from fullrank.nn import GraphNet, register_conv
+from fullrank.nn import GraphNet, backend
 
 AGREEMENT = 1e-8
 STEPS_COMPARED = 20
@@ -140,7 +139,6 @@ class Trainer:
             load.hidden,
             1,
             load.layers,
-            conv="plain" if side == "plain" else "expc",
             conv_args={"num_aggregators": 4},
             edge_dim=dataset.edge_features.dim or None,
         ).to(dtype)
@@ -148,10 +146,12 @@ class Trainer:
             self.network.parameters(), lr=1e-4, fused=side == "ours" or None
         )
         self.dtype = dtype
+        self.backend = "plain" if side == "plain" else "auto"
 
     def step(self, batch) -> Tensor:
         batch = batch.apply(lambda t: t.to(self.dtype) if t.is_floating_point() else t)
-        loss = (self.network(batch) - batch.y.view(-1, 1)).abs().mean()
+        with backend(self.backend):
+            loss = (self.network(batch) - batch.y.view(-1, 1)).abs().mean()
         self.optimizer.zero_grad()
         loss.backward()
         self.optimizer.step()
@@ -195,7 +195,6 @@ def dense_graphs(count: int, seed: int = 0) -> GraphDataset:
 
 def _serve(side: str, name: str, quick: bool) -> None:
     """Answer the questions of `measure` from standard input, line by line."""
-    register_conv("plain")(PlainExpandingConv)
     if side == "ours":
         from fullrank.allocator import keep_memory
 

@@ -1,4 +1,16 @@
-"""Layers whose aggregators keep the rank of what they aggregate."""
+r"""Layers whose aggregators keep the rank of what they aggregate.
+
+A layer has three stages. Its :mod:`coefficients` turn each pair
+:math:`(v, u)` of the :class:`Neighborhoods` into :math:`\mathbf{m}_{uv}`; the
+:mod:`conv` layers sum :math:`\mathrm{vec}(\mathbf{m}_{uv} \mathbf{h}_u^{\top})` or
+:math:`\mathbf{m}_{uv} \odot \mathbf{h}_u`; an MLP extracts, before the sum or after it.
+
+- :mod:`functional` defines the sums, as the paper writes them.
+- :mod:`kernels` computes the same fast, and :class:`backend` chooses how.
+- :mod:`models` puts layers together: :class:`GraphNet`, in which :mod:`merge` computes
+  equal nodes once.
+- :mod:`resolver` knows layers by name.
+"""
 
 from fullrank.nn.coefficients import (
     AttentionCoefficients,
@@ -14,6 +26,7 @@ from fullrank.nn.coefficients import (
 from fullrank.nn.conv.comb_conv import CombConv
 from fullrank.nn.conv.expanding_conv import ExpandingConv
 from fullrank.nn.conv.three_stage import ThreeStageGAT, ThreeStageGCN, ThreeStageGIN0
+from fullrank.nn.kernels.dispatch import backend
 from fullrank.nn.models.graph_net import (
     OGB_ATOM_DIMS,
     OGB_BOND_DIMS,
@@ -43,6 +56,7 @@ __all__ = [
     "ThreeStageGAT",
     "ThreeStageGCN",
     "ThreeStageGIN0",
+    "backend",
     "conv_names",
     "make_conv",
     "register_conv",

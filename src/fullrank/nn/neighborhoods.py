@@ -1,4 +1,4 @@
-"""The neighbourhoods of a graph as a layer sees them: edges, own terms, features."""
+"""The neighbourhoods of a graph as a layer sees them: edges, self-loops, features."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,7 +9,8 @@ from torch import Tensor
 from torch_geometric.typing import SparseTensor
 from torch_geometric.utils import is_sparse, to_edge_index
 
-from fullrank.nn.kernels.edgewise import take_rows
+from fullrank.errors import DataError
+from fullrank.nn.functional import take_rows
 
 
 @dataclass(frozen=True)
@@ -18,8 +19,8 @@ class Neighborhoods:
 
     This is what a :class:`~fullrank.nn.Coefficients` module reads. Where there are
     edge features, the neighbour's features are
-    :math:`\mathbf{h}_u + \mathbf{W}_e \mathbf{e}_{uv}` everywhere; a node's own
-    term has :math:`\mathbf{e}_{vv} = 0`.
+    :math:`\mathbf{h}_u + \mathbf{W}_e \mathbf{e}_{uv}` everywhere; the
+    self-loops that a layer adds have :math:`\mathbf{e}_{vv} = 0`.
 
     Attributes:
         x_src: Features of the sources, :math:`(|\mathcal{V}_s|, d_s)`.
@@ -132,7 +133,7 @@ def read_neighborhoods(
     edge_attr: Tensor | None,
     edge_weight: Tensor | None,
     *,
-    own_terms: bool,
+    self_loops: bool,
     edge_color: Tensor | None = None,
     node_color: Tensor | None = None,
 ) -> Neighborhoods:
@@ -143,29 +144,29 @@ def read_neighborhoods(
         edges: The ends of each edge, ``(src, dst)``.
         edge_attr: Edge features as columns of floats, or :obj:`None`.
         edge_weight: The weight that encodes them, or :obj:`None`.
-        own_terms: Whether :math:`v` is one of its own neighbours. If so, self-loops
+        self_loops: Whether :math:`v` is one of its own neighbours. If so, self-loops
             of the graph are removed first, together with their features, unless the
             graph is bipartite, where a number names different nodes on the two sides.
         edge_color: A structural colour for each edge, or :obj:`None`.
-        node_color: A structural colour for each own term, or :obj:`None`.
+        node_color: A structural colour for each self-loop, or :obj:`None`.
     """
-    if (edge_color is None) != (node_color is None) and own_terms:
+    if (edge_color is None) != (node_color is None) and self_loops:
         given, missing = "edge_color", "node_color"
         if edge_color is None:
             given, missing = missing, given
-        raise ValueError(f"{given} was given without {missing}; own terms need both")
+        raise ValueError(f"{given} was given without {missing}; self-loops need both")
     x_src, x_dst = (x, x) if isinstance(x, Tensor) else x
     _check_length("edge_color", edge_color, edges[0].size(0), "edges")
-    if own_terms:
+    if self_loops:
         _check_length("node_color", node_color, x_dst.size(0), "nodes")
     bipartite = not isinstance(x, Tensor)
     pairs = _Edges(*edges, edge_attr, edge_color)
-    if own_terms and bipartite:
-        own = torch.arange(x_dst.size(0), device=x_dst.device)
-        pairs = pairs.append(own + x_src.size(0), own, node_color)
+    if self_loops and bipartite:
+        nodes = torch.arange(x_dst.size(0), device=x_dst.device)
+        pairs = pairs.append(nodes + x_src.size(0), nodes, node_color)
         x_src = torch.cat([x_src, x_dst])
-    elif own_terms:
-        own = torch.arange(x_dst.size(0), device=x_dst.device)
+    elif self_loops:
+        nodes = torch.arange(x_dst.size(0), device=x_dst.device)
         loops = pairs.src == pairs.dst
         if torch.compiler.is_compiling():
             # Shapes may not depend on values: loops go to an extra destination,
@@ -174,7 +175,7 @@ def read_neighborhoods(
             x_dst = torch.cat([x_dst, x_dst.new_zeros(1, x_dst.size(1))])
         elif loops.any():
             pairs = pairs.keep(~loops)
-        pairs = pairs.append(own, own, node_color)
+        pairs = pairs.append(nodes, nodes, node_color)
     return Neighborhoods(
         x_src, x_dst, *pairs[:3], edge_weight, pairs.color, bipartite=bipartite
     )
@@ -196,14 +197,14 @@ def edge_columns(edge_attr: Tensor, edge_dim: int | Sequence[int]) -> Tensor:
     if edge_attr.dim() == 1:
         edge_attr = edge_attr[:, None]
     if edge_attr.dim() != 2 or edge_attr.size(1) != width:
-        raise ValueError(
+        raise DataError(
             f"edge_attr must have {width} columns (edge_dim={edge_dim}), "
             f"got shape {list(edge_attr.shape)}"
         )
     if isinstance(edge_dim, int):
         return edge_attr
     if edge_attr.is_floating_point():
-        raise ValueError(
+        raise DataError(
             f"edge_attr must hold integers for the categories edge_dim={edge_dim}, "
             f"got {edge_attr.dtype}"
         )
@@ -212,7 +213,7 @@ def edge_columns(edge_attr: Tensor, edge_dim: int | Sequence[int]) -> Tensor:
         wrong = (edge_attr < 0) | (edge_attr >= bounds)
         if wrong.any():
             row, column = wrong.nonzero()[0].tolist()
-            raise ValueError(
+            raise DataError(
                 f"edge_attr[{row}, {column}] is {int(edge_attr[row, column])}, but "
                 f"category {column} of edge_dim={edge_dim} has {sizes[column]} values"
             )

@@ -1,8 +1,7 @@
 """Convolutions by name, all with edge features, for :class:`~fullrank.nn.GraphNet`."""
 
-import difflib
 import inspect
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -10,6 +9,7 @@ from torch import Tensor
 from torch_geometric.nn import GATv2Conv, GENConv, MessagePassing, PNAConv, SAGEConv
 from torch_geometric.nn.dense.linear import Linear
 
+from fullrank.errors import ConfigError, nearest
 from fullrank.nn.coefficients import Stack, StructuralCoefficients, TanhCoefficients
 from fullrank.nn.conv.comb_conv import CombConv
 from fullrank.nn.conv.expanding_conv import ExpandingConv
@@ -64,26 +64,25 @@ def make_conv(
 ) -> torch.nn.Module:
     """Build the convolution of that name."""
     if name not in _CONVS:
-        raise ValueError(
-            f"there is no convolution {name!r}{_known(name, conv_names())}"
+        raise ConfigError(
+            f"there is no convolution {name!r}{nearest(name, _CONVS)}; known: "
+            f"{', '.join(conv_names())}"
         )
     make, *_ = _CONVS[name]
     try:
         return make(in_channels, out_channels, edge_dim=edge_dim, **kwargs)
-    except TypeError as error:
+    except (TypeError, ValueError) as error:
         for option in kwargs:
             if f"keyword argument {option!r}" in str(error):
-                known = _known(option, _options(*_CONVS[name]) - {option})
-                raise ValueError(
-                    f"the convolution {name!r} has no option {option!r}{known}"
+                known = _options(*_CONVS[name]) - {option}
+                raise ConfigError(
+                    f"the convolution {name!r} has no option {option!r}"
+                    f"{nearest(option, known)}; known: {', '.join(sorted(known))}"
                 ) from error
-        raise
-
-
-def _known(word: str, words: Collection[str]) -> str:
-    nearest = difflib.get_close_matches(word, words, n=1)
-    hint = f"; did you mean {nearest[0]!r}?" if nearest else ""
-    return f"{hint} (known: {', '.join(sorted(words))})"
+        shown = ", ".join(f"{option}={value!r}" for option, value in kwargs.items())
+        raise ConfigError(
+            f"the convolution {name!r} cannot be made with ({shown}): {error}"
+        ) from error
 
 
 def _options(*factories: ConvFactory) -> set[str]:
@@ -157,8 +156,8 @@ def _pna(
 ):
     if deg is None:
         raise ValueError(
-            "the convolution 'pna' needs deg, the histogram of in-degrees of the "
-            "training graphs (torch.bincount), got None"
+            "it needs deg, the histogram of in-degrees of the training graphs "
+            "(torch.bincount)"
         )
     deg = torch.as_tensor(deg)
     return PNAConv(

@@ -191,7 +191,7 @@ def test_gnn_explainer_finds_the_edge_that_matters(cls, re_sum):
 @both
 @pytest.mark.parametrize("re_sum", [True, False])
 @pytest.mark.parametrize("edge_dim", [None, 3])
-def test_the_watched_path_computes_the_same(cls, re_sum, edge_dim):
+def test_propagate_computes_the_same(cls, re_sum, edge_dim):
     """Message hooks, like explainers, see messages by PyG's propagate."""
     conv = cls(5, 4, re_sum=re_sum, edge_dim=edge_dim).double()
     inputs = tuple(t.double() if t.is_floating_point() else t for t in graph(edge_dim))

@@ -112,7 +112,7 @@ def _affine(layer: GCNConv, aggregated: Tensor) -> Tensor:
 
 def _sums_before_its_mlp(layer: ExpandingConv) -> bool:
     sums = isinstance(layer.aggr_module, SumAggregation)
-    return sums and layer.own_terms and not layer.re_sum
+    return sums and layer.self_loops and not layer.re_sum
 
 
 def _center_output(layer: torch.nn.Module, local: Neighborhood) -> Tensor:

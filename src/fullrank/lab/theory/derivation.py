@@ -7,8 +7,8 @@ from torch import Tensor
 from torch_geometric.typing import Adj
 
 from fullrank.nn.conv.expanding_conv import ExpandingConv
+from fullrank.nn.kernels.dispatch import is_linear, is_replaceable
 from fullrank.nn.neighborhoods import Neighborhoods
-from fullrank.nn.runs_as import is_linear, runs_as
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ def derive(
     local = conv.neighborhoods(x, edge_index, edge_attr)
     first, rest = conv.split_mlp()
     one_layer = is_linear(first) and len(rest) == 1
-    if not (conv.re_sum and one_layer and runs_as(rest[0], torch.nn.ReLU)):
+    if not (conv.re_sum and one_layer and is_replaceable(rest[0], torch.nn.ReLU)):
         raise ValueError(
             f"derive needs a layer with Re-SUM whose mlp is Sequential(Linear, ReLU), "
             f"got re_sum={conv.re_sum} and {conv.mlp}"

@@ -6,10 +6,10 @@ from torch import Tensor
 from torch_geometric.nn.dense.linear import Linear
 from torch_geometric.nn.inits import reset
 
-from fullrank.nn.kernels.edgewise import take_rows
+from fullrank.nn.functional import take_rows
+from fullrank.nn.kernels.dispatch import is_linear, is_plain
 from fullrank.nn.lazy_linear import LazyLinear, materialize
 from fullrank.nn.neighborhoods import Neighborhoods
-from fullrank.nn.runs_as import is_linear
 
 
 class Coefficients(torch.nn.Module):
@@ -77,7 +77,7 @@ class PairLinear(Coefficients):
 
     def linear(self, local: Neighborhoods) -> Tensor:
         weight_dst, weight_src = self.split(local)
-        if not is_linear(self.lin):
+        if is_plain() or not is_linear(self.lin):
             ends = take_rows(local.x_dst, local.dst), local.neighbors()
             return self.lin(torch.cat(ends, dim=1))
         out = local.from_dst(weight_dst) + local.from_src(weight_src)

@@ -4,9 +4,10 @@ import torch
 from torch import Tensor
 from torch_geometric.nn.dense.linear import Linear
 
+from fullrank.errors import DataError
 from fullrank.nn.coefficients.base import Coefficients
+from fullrank.nn.functional import take_rows
 from fullrank.nn.hashing import STEP, scramble, shifted
-from fullrank.nn.kernels.edgewise import take_rows
 from fullrank.nn.neighborhoods import Neighborhoods
 
 
@@ -46,7 +47,7 @@ class StructuralCoefficients(Coefficients):
 
     def forward(self, local: Neighborhoods) -> Tensor:
         if local.color is None:
-            raise ValueError(
+            raise DataError(
                 f"{self} needs the structural colours of edges and nodes; add them to "
                 f"the data with AddStructuralColors(hops={self.hops}) and pass "
                 f"edge_color and node_color to the layer"

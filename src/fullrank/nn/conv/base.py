@@ -1,4 +1,4 @@
-"""What ExpandingConv and CombConv share: reading the graph, and choosing the path."""
+"""What ExpandingConv and CombConv share: reading the graph, and the three stages."""
 
 from collections.abc import Sequence
 from typing import Any, Optional
@@ -12,8 +12,15 @@ from torch_geometric.nn.inits import reset
 from torch_geometric.nn.resolver import activation_resolver
 from torch_geometric.typing import Adj, OptTensor
 
+from fullrank.nn import functional
 from fullrank.nn.coefficients.base import Coefficients, as_pair
 from fullrank.nn.coefficients.tanh import TanhCoefficients
+from fullrank.nn.kernels.dispatch import (
+    is_linear,
+    is_plain,
+    is_replaceable,
+    needs_propagate,
+)
 from fullrank.nn.lazy_linear import LazyLinear, materialize
 from fullrank.nn.neighborhoods import (
     Neighborhoods,
@@ -22,31 +29,24 @@ from fullrank.nn.neighborhoods import (
     edge_columns,
     read_neighborhoods,
 )
-from fullrank.nn.runs_as import is_linear, runs_as
 
 Channels = int | tuple[int, int]
 EdgeDim = int | Sequence[int] | None
 Features = Tensor | tuple[Tensor, Tensor]
 MLPWeights = tuple[Tensor, Tensor, Tensor, Tensor]
 
-# What PyG's propagate calls for a list of edges, and the hooks around it.
-_METHODS = ("message", "aggregate", "update")
-_HOOKS = [
-    f"_{stage}_forward_{when}hooks"
-    for stage in ("propagate", "message", "aggregate")
-    for when in ("pre_", "")
-]
-
 
 class RankConv(MessagePassing):
     r"""Base of the layers that aggregate with coefficients :math:`\mathbf{m}_{uv}`.
 
-    It reads the graph (formats, self-loops, edge features), checks the input and
-    chooses between the fast path and PyG's :meth:`propagate`, which is taken for
-    explainers, for PyG's hooks on propagate, message or aggregate, and for subclasses
-    with a :meth:`message` (of ``messages``, a row for each pair), :meth:`aggregate` or
-    :meth:`update` of their own. A subclass says how coefficients meet features, in
-    :meth:`expand` (plainly, for each pair) and :meth:`aggregate_fast`.
+    It reads the graph (formats, self-loops, edge features), checks the input and runs
+    the three stages: the coefficients, the sum, the MLP. A subclass says how
+    coefficients meet features, in :meth:`expand` (the definition, for each pair) and
+    in :meth:`sum_by_kernel` (the whole sum, fast); which of them runs is up to
+    :class:`fullrank.nn.backend`. Explainers, PyG's hooks on propagate, message or
+    aggregate, and subclasses with a :meth:`message` (of ``messages``, a row for each
+    pair), :meth:`aggregate` or :meth:`update` of their own get PyG's
+    :meth:`propagate`.
     """
 
     def __init__(
@@ -81,14 +81,14 @@ class RankConv(MessagePassing):
         self.edge_dim = edge_dim
         # Not `add_self_loops`: HeteroConv refuses layers with that attribute on
         # bipartite edges, where ours add none.
-        self.own_terms = add_self_loops
+        self.self_loops = add_self_loops
         self.bipartite_self_loops = bipartite_self_loops
         self.coefficients = coefficients
         self.edge_lin: Linear | None = None
         if edge_dim is not None:
             if _num_columns(edge_dim) < 1:
                 raise ValueError(f"edge_dim must be at least 1, got {edge_dim}")
-            # Without a bias, so that a node's own term has no edge feature.
+            # Without a bias, so that added self-loops have no edge feature.
             if lazy:
                 self.edge_lin = LazyLinear(bias=False)
             else:
@@ -117,7 +117,16 @@ class RankConv(MessagePassing):
         """Return the coefficients applied to the features, for each pair."""
         raise NotImplementedError
 
-    def aggregate_fast(self, local: Neighborhoods) -> Tensor:
+    def sum_by_definition(self, local: Neighborhoods) -> Tensor:
+        """Return the layer's output by the paper's formula."""
+        return functional.extract(
+            self.expand(local, self.read_coefficients(local)),
+            self.mlp,
+            lambda messages: self.aggregate_pairs(messages, local),
+            self.re_sum,
+        )
+
+    def sum_by_kernel(self, local: Neighborhoods) -> Tensor:
         """Return the layer's output without any tensor of pairs x expansion."""
         raise NotImplementedError
 
@@ -139,7 +148,7 @@ class RankConv(MessagePassing):
             edge_attr: Edge features, if the layer was made with ``edge_dim``.
             edge_color: A structural colour for each edge, for coefficients that read
                 it.
-            node_color: The same for each node's own term.
+            node_color: The same for each self-loop that the layer adds.
 
         Returns:
             The new features of the destinations.
@@ -147,10 +156,12 @@ class RankConv(MessagePassing):
         local = self.neighborhoods(
             x, edge_index, edge_attr, edge_color=edge_color, node_color=node_color
         )
-        if self.needs_propagate():
+        if needs_propagate(self, RankConv):
             out = self._propagate(local)
+        elif is_plain():
+            out = self.sum_by_definition(local)
         else:
-            out = self.aggregate_fast(local)
+            out = self.sum_by_kernel(local)
         return out[: (x if isinstance(x, Tensor) else x[1]).size(0)]
 
     def neighborhoods(
@@ -178,7 +189,7 @@ class RankConv(MessagePassing):
             x,
             (src, dst),
             *self._encode_edges(edge_attr, src, x_src),
-            own_terms=self.bipartite_self_loops if bipartite else self.own_terms,
+            self_loops=self.bipartite_self_loops if bipartite else self.self_loops,
             edge_color=edge_color,
             node_color=node_color,
         )
@@ -210,7 +221,7 @@ class RankConv(MessagePassing):
 
     def split_mlp(self) -> tuple[Any, list[Any]]:
         """Return the first module of the MLP and the others."""
-        if runs_as(self.mlp, torch.nn.Sequential) and len(self.mlp):
+        if is_replaceable(self.mlp, torch.nn.Sequential) and len(self.mlp):
             first, *rest = self.mlp
             return first, rest
         return self.mlp, []
@@ -223,14 +234,14 @@ class RankConv(MessagePassing):
         relu, second, last = rest
         if not (is_linear(first) and is_linear(second)):
             return None
-        if not (runs_as(relu, torch.nn.ReLU) and runs_as(last, torch.nn.ReLU)):
+        if not all(is_replaceable(x, torch.nn.ReLU) for x in (relu, last)):
             return None
         weights = (first.weight, first.bias, second.weight, second.bias)
         return None if any(weight is None for weight in weights) else weights
 
-    @property
     def sums(self) -> bool:
-        return runs_as(self.aggr_module, SumAggregation)
+        """Whether the aggregation may be replaced by a sum."""
+        return is_replaceable(self.aggr_module, SumAggregation)
 
     def aggregate_pairs(self, messages: Tensor, local: Neighborhoods) -> Tensor:
         return self.aggregate(messages, local.dst, dim_size=local.x_dst.size(0))
@@ -252,14 +263,6 @@ class RankConv(MessagePassing):
 
     def message(self, messages: Tensor) -> Tensor:
         return messages
-
-    def needs_propagate(self) -> bool:
-        """Whether an explainer, a hook or a subclass wants PyG's own way."""
-        return bool(
-            self.explain
-            or any(getattr(self, hooks) for hooks in _HOOKS)
-            or any(getattr(type(self), m) is not getattr(RankConv, m) for m in _METHODS)
-        )
 
     def _propagate(self, local: Neighborhoods) -> Tensor:
         pairs = torch.stack([local.src, local.dst])
@@ -322,7 +325,7 @@ class RankConv(MessagePassing):
             shown["edge_dim"] = self.edge_dim
         if type(self.coefficients) is not TanhCoefficients:
             shown["coefficients"] = self.coefficients
-        if not self.sums:
+        if type(self.aggr_module) is not SumAggregation:
             shown["aggr"] = self.aggr
         return shown
 

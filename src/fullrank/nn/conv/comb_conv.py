@@ -2,12 +2,14 @@ import torch
 from torch import Tensor
 from torch_geometric.nn.aggr import Aggregation
 
+from fullrank.nn import functional
 from fullrank.nn.coefficients.base import Coefficients, as_pair
 from fullrank.nn.coefficients.tanh import TanhCoefficients
 from fullrank.nn.conv.base import Channels, EdgeDim, MLPWeights, RankConv
-from fullrank.nn.kernels.re_sum import combine_mlp_sum
+from fullrank.nn.kernels import dispatch
+from fullrank.nn.kernels.dispatch import is_linear, is_replaceable
+from fullrank.nn.kernels.portable import combine_mlp_sum
 from fullrank.nn.neighborhoods import Neighborhoods
-from fullrank.nn.runs_as import is_linear, runs_as
 
 
 class CombConv(RankConv):
@@ -84,21 +86,19 @@ class CombConv(RankConv):
         )
 
     def expand(self, local: Neighborhoods, m: Tensor) -> Tensor:
-        return m * local.neighbors()
+        return functional.combine(m, local.neighbors())
 
-    def aggregate_fast(self, local: Neighborhoods) -> Tensor:
+    def sum_by_kernel(self, local: Neighborhoods) -> Tensor:
         weights = self.paper_mlp() if self.re_sum else None
         f_local = self.coefficients
-        if (
-            self.sums
+        if not (
+            self.sums()
             and (weights is not None or not self.re_sum)
-            and runs_as(f_local, TanhCoefficients)
+            and is_replaceable(f_local, TanhCoefficients)
             and is_linear(f_local.lin)
         ):
-            out = self._combine(local, f_local, weights)
-        else:
-            m = self.read_coefficients(local)
-            out = self.aggregate_pairs(self.message_pairs(local, m), local)
+            return self.sum_by_definition(local)
+        out = self._combine(local, f_local, weights)
         return out if self.re_sum else self.mlp(out)
 
     def _combine(
@@ -109,14 +109,15 @@ class CombConv(RankConv):
         if local.edge_weight is not None:
             x_edge = local.edge_weight.t()
             a_edge = x_edge @ weight_src.t()
-        return combine_mlp_sum(
+        return dispatch.run(
+            combine_mlp_sum,
             torch.addmm(f_local.lin.bias, local.x_dst, weight_dst.t()),
             local.x_src @ weight_src.t(),
             local.x_src,
             local.edge_attr,
             a_edge,
             x_edge,
-            mlp,
+            *(mlp or (None,) * 4),
             local.src,
             local.dst,
             local.x_dst.size(0),

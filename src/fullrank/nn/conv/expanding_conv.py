@@ -4,13 +4,19 @@ import torch
 from torch import Tensor
 from torch_geometric.nn.aggr import Aggregation, MeanAggregation
 
+from fullrank.nn import functional
 from fullrank.nn.coefficients.base import Coefficients
 from fullrank.nn.coefficients.tanh import TanhCoefficients
 from fullrank.nn.conv.base import Channels, EdgeDim, RankConv
-from fullrank.nn.kernels.edgewise import mix, mix_edges, spread
-from fullrank.nn.kernels.re_sum import expand_mlp_sum
+from fullrank.nn.kernels import dispatch
+from fullrank.nn.kernels.dispatch import is_linear, is_plain, is_replaceable
+from fullrank.nn.kernels.portable import (
+    expand_mlp_sum,
+    outer_product_sum,
+    weighted_edge_rows,
+    weighted_rows,
+)
 from fullrank.nn.neighborhoods import Neighborhoods
-from fullrank.nn.runs_as import is_linear, runs_as
 
 
 class ExpandingConv(RankConv):
@@ -28,11 +34,12 @@ class ExpandingConv(RankConv):
     laid out aggregator by aggregator: :math:`m_k h_i` is entry :math:`k d + i`. Without
     Re-SUM (ExpC*) the MLP is applied to the sum instead of to the summands. With edge
     features, :math:`\mathbf{h}_u + \mathbf{W}_e \mathbf{e}_{uv}` stands for
-    :math:`\mathbf{h}_u` in both lines; a node's own term has none.
+    :math:`\mathbf{h}_u` in both lines; the self-loops that the layer adds have none.
 
     Cost: the first linear map of the MLP is applied once per node, never per edge, and
     no tensor of edges times :math:`s d` is built. Modules with hooks or with a forward
-    of their own are called as they are, at the cost of the plain formula.
+    of their own are called as they are, at the cost of the plain formula; see
+    :class:`fullrank.nn.backend`.
 
     Args:
         in_channels: Size of each input sample; a pair ``(source, destination)`` for
@@ -106,35 +113,37 @@ class ExpandingConv(RankConv):
         return self.num_aggregators
 
     def expand(self, local: Neighborhoods, m: Tensor) -> Tensor:
-        return (m[:, :, None] * local.neighbors()[:, None, :]).flatten(1)
+        return functional.expand(m, local.neighbors())
 
     def message_pairs(self, local: Neighborhoods, m: Tensor) -> Tensor:
         first, rest = self.split_mlp()
-        if not (self.re_sum and is_linear(first)):
+        if is_plain() or not (self.re_sum and is_linear(first)):
             return super().message_pairs(local, m)
-        # W1 vec(m h^T) = sum_k m_k (W1_k h): multiply per node, mix per pair.
-        hidden = mix(self._project(local, first.weight), m, local.src)
+        # W1 vec(m h^T) = sum_k m_k (W1_k h): multiply per node, weigh per pair.
+        values = self._project(local, first.weight)
+        hidden = dispatch.run(weighted_rows, values, m, local.src)
         if local.edge_attr is not None:
             weight = self._project_edges(local, first.weight)
-            hidden = hidden + mix_edges(m, local.edge_attr, weight)
+            hidden = hidden + weighted_edge_rows(m, local.edge_attr, weight)
         if first.bias is not None:
             hidden = hidden + first.bias
         for module in rest:
             hidden = module(hidden)
         return hidden
 
-    def aggregate_fast(self, local: Neighborhoods) -> Tensor:
+    def sum_by_kernel(self, local: Neighborhoods) -> Tensor:
         m = self.read_coefficients(local)
         if not self.re_sum:
             return self.mlp(self._aggregate_expanded(local, m))
-        weights = self.paper_mlp() if self.sums else None
+        weights = self.paper_mlp() if self.sums() else None
         if weights is None:
             return self.aggregate_pairs(self.message_pairs(local, m), local)
         weight1, bias1, weight2, bias2 = weights
         edge_weight = None
         if local.edge_attr is not None:
             edge_weight = self._project_edges(local, weight1)
-        return expand_mlp_sum(
+        return dispatch.run(
+            expand_mlp_sum,
             self._project(local, weight1),
             m,
             local.edge_attr,
@@ -160,14 +169,18 @@ class ExpandingConv(RankConv):
         return (split @ local.edge_weight).permute(1, 2, 0).contiguous()
 
     def _aggregate_expanded(self, local: Neighborhoods, m: Tensor) -> Tensor:
-        means = runs_as(self.aggr_module, MeanAggregation)
-        if not (self.sums or means):
+        means = is_replaceable(self.aggr_module, MeanAggregation)
+        if not (self.sums() or means):
             return self.aggregate_pairs(self.expand(local, m), local)
         size = local.x_dst.size(0)
-        out = spread(local.x_src, m, local.src, local.dst, size)  # [N, s, d]
+        out = dispatch.run(
+            outer_product_sum, local.x_src, m, local.src, local.dst, size
+        )  # [N, s, d]
         if local.edge_attr is not None and local.edge_weight is not None:
             pairs = torch.arange(local.src.size(0), device=local.src.device)
-            edges = spread(local.edge_attr, m, pairs, local.dst, size)  # [N, s, q]
+            edges = dispatch.run(
+                outer_product_sum, local.edge_attr, m, pairs, local.dst, size
+            )  # [N, s, q]
             out = out + edges @ local.edge_weight.t()
         out = out.flatten(1)
         return out / local.sizes().clamp(min=1)[:, None] if means else out

@@ -13,8 +13,10 @@ from torch_geometric.nn.resolver import aggregation_resolver
 from torch_geometric.typing import Adj
 from torch_geometric.utils import is_sparse
 
+from fullrank.errors import ConfigError, DataError
 from fullrank.nn.conv.base import EdgeDim, RankConv
-from fullrank.nn.merge import TwinNodes, is_known, tells_no_twins_apart
+from fullrank.nn.kernels.dispatch import is_plain
+from fullrank.nn.merge import EqualNodes, consists_of, keeps_equal_nodes_equal
 from fullrank.nn.neighborhoods import as_edge_list, edge_columns
 from fullrank.nn.resolver import make_conv
 
@@ -47,7 +49,7 @@ class CategoryEncoder(torch.nn.Module):
         if x.dim() == 1:
             x = x[:, None]
         if x.size(1) != len(self.embeddings):
-            raise ValueError(
+            raise DataError(
                 f"x must have {len(self.embeddings)} columns of categories, "
                 f"got shape {list(x.shape)}"
             )
@@ -80,9 +82,6 @@ class GraphNet(torch.nn.Module):
     after ExpC, CombC and GIN-0 as the paper has them, which end in one; after the
     others it is what makes the network nonlinear.
 
-    On a CPU, nodes that the layers cannot tell apart are computed once (see
-    :mod:`fullrank.nn.merge`), which is exact.
-
     Args:
         in_channels: Number of node features; a sequence of category counts (such as
             :data:`OGB_ATOM_DIMS`) if ``x`` holds categories.
@@ -102,6 +101,10 @@ class GraphNet(torch.nn.Module):
         readout: ``"sum"``, ``"mean"`` or ``"max"`` over the nodes of a graph.
         head: ``"qm9"`` (three linear layers with ELU), ``"tu"`` (two with ReLU and
             dropout) or ``"ogb"`` (dropout before the readout, one after it).
+        merge_equal_nodes: Whether nodes that 1-WL cannot tell apart, and so neither the
+            layers, are computed once (see :mod:`fullrank.nn.merge`). This is exact. It
+            needs a CPU, features that do not require gradients, layers without hooks,
+            and another backend than ``"plain"``.
     """
 
     def __init__(
@@ -120,21 +123,23 @@ class GraphNet(torch.nn.Module):
         jumping_knowledge: bool = True,
         readout: str = "sum",
         head: str = "ogb",
+        merge_equal_nodes: bool = True,
     ) -> None:
         super().__init__()
         if num_layers < 1:
-            raise ValueError(f"num_layers must be at least 1, got {num_layers}")
+            raise ConfigError(f"num_layers must be at least 1, got {num_layers}")
         for name, p in (("dropout", dropout), ("layer_dropout", layer_dropout)):
             if not 0 <= p < 1:
-                raise ValueError(f"{name} must be in [0, 1), got {p}")
+                raise ConfigError(f"{name} must be in [0, 1), got {p}")
         if readout not in READOUTS:
-            raise ValueError(
+            raise ConfigError(
                 f"there is no readout {readout!r} (known: {', '.join(READOUTS)})"
             )
         self.edge_dim = edge_dim
         self.layer_dropout = layer_dropout
         self.readout_dropout = dropout if head == "ogb" else 0.0
         self.jumping_knowledge = jumping_knowledge
+        self.merge_equal_nodes = merge_equal_nodes
         self.encoder: torch.nn.Module
         if isinstance(in_channels, int):
             self.encoder = torch.nn.Linear(in_channels, hidden_channels)
@@ -207,12 +212,12 @@ class GraphNet(torch.nn.Module):
     ) -> Tensor:
         """Return what the head reads for each graph."""
         if x is None:
-            raise ValueError(
+            raise DataError(
                 "x is missing: a graph without node features needs some first, for "
                 "example from torch_geometric.transforms.OneHotDegree"
             )
         if edge_index is None:
-            raise ValueError("edge_index is missing: give x and edge_index, or a Data")
+            raise DataError("edge_index is missing: give x and edge_index, or a Data")
         if is_sparse(edge_index):
             src, dst, value = as_edge_list(edge_index, "source_to_target")
             edge_index = torch.stack([src, dst])
@@ -221,20 +226,20 @@ class GraphNet(torch.nn.Module):
         h = self.encoder(x)
         if self.edge_dim is not None:
             if edge_attr is None:
-                raise ValueError(
+                raise DataError(
                     f"edge_attr is missing: the network was made with "
                     f"edge_dim={self.edge_dim}"
                 )
             edge_attr = edge_columns(edge_attr, self.edge_dim).to(h.dtype)
         colors = {"edge_color": edge_color, "node_color": node_color}
-        twins = None
-        if edge_color is None and node_color is None and self._may_have_twins():
-            twins = TwinNodes.find(x, edge_index, edge_attr)
+        equal = None
+        if edge_color is None and node_color is None and self._may_merge():
+            equal = EqualNodes.find(x, edge_index, edge_attr)
         layers = []
         for conv, norm in zip(self.convs, self.norms, strict=True):
-            out = None if twins is None else twins.convolve(conv, h)
+            out = None if equal is None else equal.convolve(conv, h)
             if out is None:
-                twins = None
+                equal = None
                 extra = colors if isinstance(conv, RankConv) else {}
                 edges = [edge_index] if edge_attr is None else [edge_index, edge_attr]
                 out = conv(h, *edges, **extra)
@@ -247,15 +252,17 @@ class GraphNet(torch.nn.Module):
         read = self._drop(read, self.readout_dropout)
         return self.readout(read, batch, dim_size=batch_size)
 
-    def _may_have_twins(self) -> bool:
+    def _may_merge(self) -> bool:
         """Whether equal nodes may stay equal: dropout makes them different, and real
         numbers on the edges leave hardly any."""
         dropped = self.training and self.layer_dropout
         return (
-            not (dropped or isinstance(self.edge_dim, int))
-            and all(map(tells_no_twins_apart, self.convs))
-            and is_known(self.encoder, *_ENCODERS)
-            and is_known(self.norms, *_NORMS)
+            self.merge_equal_nodes
+            and not is_plain()
+            and not (dropped or isinstance(self.edge_dim, int))
+            and all(map(keeps_equal_nodes_equal, self.convs))
+            and consists_of(self.encoder, *_ENCODERS)
+            and consists_of(self.norms, *_NORMS)
         )
 
     def _drop(self, x: Tensor, p: float) -> Tensor:
@@ -301,4 +308,4 @@ def _make_head(
         )
     if name == "ogb":
         return nn.Sequential(nn.Linear(in_channels, out_channels))
-    raise ValueError(f"there is no head {name!r} (known: {', '.join(HEADS)})")
+    raise ConfigError(f"there is no head {name!r} (known: {', '.join(HEADS)})")

@@ -1,0 +1,167 @@
+r"""The one place that chooses how the layers compute their sums over edges.
+
+============  ==================================================================
+``plain``     :mod:`fullrank.nn.functional`: the paper's formula, pair by pair,
+              with every module called as it is
+``portable``  :mod:`fullrank.nn.kernels.portable`: any device and precision
+``cpu``       :mod:`fullrank.nn.kernels.cpu`: float32 or float64 on a CPU
+``auto``      ``cpu`` where it can run, ``portable`` on other devices, in half
+              precision, under autocast and in ``torch.compile``
+============  ==================================================================
+
+All of them but ``plain`` replace modules by formulas (a linear layer by its weights, a
+SumAggregation by a sum), and PyG's ``propagate`` by one function. A module that may do
+more than its formula, because it has a hook or a forward of its own, is called instead,
+and so is ``propagate`` where an explainer, a hook or a subclass wants it.
+"""
+
+from collections.abc import Callable
+from contextvars import ContextVar
+from typing import Any, TypeGuard, TypeVar
+
+import torch
+from torch import Tensor
+from torch.autograd.forward_ad import unpack_dual
+from torch_geometric.nn.conv import MessagePassing
+from torch_geometric.nn.dense.linear import Linear
+
+from fullrank.nn.kernels import cpu
+from fullrank.nn.kernels.autograd import is_in_memory
+
+BACKENDS = ("auto", "plain", "cpu", "portable")
+
+M = TypeVar("M", bound=torch.nn.Module)
+
+# What PyG's propagate calls for a list of edges, and the hooks around it.
+_METHODS = ("message", "aggregate", "update")
+_HOOKS = [
+    f"_{stage}_forward_{when}hooks"
+    for stage in ("propagate", "message", "aggregate")
+    for when in ("pre_", "")
+]
+
+
+class backend:
+    """Choose how the layers compute: for a block of code, or for the process.
+
+    All backends compute the same up to rounding; they differ in speed and memory. A
+    hook on a layer or on one of its modules, and a method that a subclass overrides,
+    takes effect with any of them, at the cost of the plain formula for that part.
+
+    >>> from fullrank.nn import backend
+    >>> with backend("plain"):  # for this block, in this thread
+    ...     pass
+    >>> _ = backend("auto")  # for the process, outside of such blocks
+
+    A compiled layer keeps the backend that it was compiled with.
+
+    Args:
+        name: ``"plain"`` for the paper's formula (:mod:`fullrank.nn.functional`),
+            ``"cpu"`` for blocks of edges in float32 or float64 on a CPU,
+            ``"portable"`` for ordinary operations on any device, ``"auto"`` for
+            ``"cpu"`` where it can run and ``"portable"`` elsewhere.
+    """
+
+    def __init__(self, name: str) -> None:
+        if name not in BACKENDS:
+            raise ValueError(
+                f"there is no backend {name!r} (known: {', '.join(BACKENDS)})"
+            )
+        self.name = name
+        _of_process.append(self)
+
+    def __enter__(self) -> None:
+        if self in _of_process:  # it was not meant for the process
+            _of_process.remove(self)
+        self._token = _of_block.set(self.name)
+
+    def __exit__(self, *_: object) -> None:
+        _of_block.reset(self._token)
+
+
+# The last one counts. A list, so that threads can withdraw their own in any order.
+_of_process: list[backend] = []
+_of_block: ContextVar[str | None] = ContextVar("fullrank.nn.backend", default=None)
+backend("auto")
+
+
+@torch.compiler.assume_constant_result
+def current_backend() -> str:
+    """Return the name of the backend that is set."""
+    return _of_block.get() or _of_process[-1].name
+
+
+def is_plain() -> bool:
+    """Whether the paper's formula is asked for."""
+    return current_backend() == "plain"
+
+
+def run(function: Callable[..., Tensor], *args: Any) -> Tensor:
+    """Compute one of the sums of :mod:`fullrank.nn.kernels.portable`."""
+    name = current_backend()
+    if name in ("plain", "portable"):
+        return function(*args)
+    why_not = _why_not_cpu([x for x in args if isinstance(x, Tensor)])
+    if why_not is None:
+        return cpu.run(function, *args)
+    if name == "cpu":
+        raise ValueError(f"the backend 'cpu' {why_not}; choose 'auto' or 'portable'")
+    return function(*args)
+
+
+def _why_not_cpu(tensors: list[Tensor]) -> str | None:
+    """Return what keeps the blocked kernels from running, if anything."""
+    if torch.compiler.is_compiling():
+        return "cannot be compiled"
+    if torch.is_autocast_enabled("cpu"):
+        return "does not work under autocast"
+    devices = {x.device.type for x in tensors}
+    if devices != {"cpu"}:
+        return f"needs tensors on the CPU, got {', '.join(sorted(devices))}"
+    dtypes = {x.dtype for x in tensors if x.is_floating_point()}
+    if dtypes not in ({torch.float32}, {torch.float64}):
+        names = ", ".join(sorted(map(str, dtypes)))
+        return f"needs tensors in torch.float32 or torch.float64, got {names}"
+    return None
+
+
+def is_replaceable(module: torch.nn.Module, *kinds: type[M]) -> TypeGuard[M]:
+    """Whether a module may be replaced by what one of these classes computes.
+
+    A forward of its own, or any hook (which is how pruning and the older spectral norm
+    work), may do more; parametrisations, which sit in the weights, do not.
+    """
+    forward = type(module).forward
+    return any(forward is kind.forward for kind in kinds) and not (
+        "forward" in module.__dict__
+        or module._forward_pre_hooks
+        or module._forward_hooks
+        or module._backward_pre_hooks
+        or module._backward_hooks
+    )
+
+
+def is_linear(module: torch.nn.Module) -> bool:
+    """Whether a module may be replaced by its weights, as a linear layer."""
+    return is_replaceable(module, Linear, torch.nn.Linear)
+
+
+def needs_propagate(conv: MessagePassing, base: type[MessagePassing]) -> bool:
+    """Whether an explainer, a hook or a subclass of ``base`` wants PyG's propagate."""
+    return bool(
+        conv.explain
+        or any(getattr(conv, hooks) for hooks in _HOOKS)
+        or any(getattr(type(conv), m) is not getattr(base, m) for m in _METHODS)
+    )
+
+
+def is_constant(x: Tensor) -> bool:
+    """Whether a tensor on the CPU may be read: it is no variable of any derivative, of
+    any transform or of what is being compiled."""
+    return (
+        not torch.compiler.is_compiling()
+        and x.device.type == "cpu"
+        and not x.requires_grad
+        and is_in_memory(x)
+        and unpack_dual(x).tangent is None
+    )
