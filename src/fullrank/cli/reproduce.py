@@ -1,8 +1,9 @@
 """``fullrank reproduce``: the runs of a table or figure, then the page."""
 
 import contextlib
-from collections import ChainMap, Counter
-from collections.abc import Iterator, Mapping, Sequence
+import functools
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,8 +18,9 @@ from fullrank.cli.report import JOIN
 from fullrank.cli.train import stopping_politely
 
 if TYPE_CHECKING:
-    from fullrank.paper.cells import Cell
     from fullrank.paper.grid import Board, Outcome
+    from fullrank.paper.record import ResultsRecord
+    from fullrank.paper.reproduce import Plan
     from fullrank.train import Config
 
 app = typer.Typer(add_completion=False)
@@ -50,38 +52,39 @@ def reproduce(
     out: Path = typer.Option(Path("reproduction"), help="Where the page goes."),
 ) -> None:
     """Do the runs of a table that are not done yet, and show it beside the paper's."""
-    from fullrank.paper.cells import ONE_SPLIT, cells, figures, table_names
-    from fullrank.paper.grid import unfinished
-    from fullrank.paper.record import epochs_of_runs, read_record
-    from fullrank.paper.reproduce import single_runs
-    from fullrank.paper.results import with_chosen_s
+    from fullrank.paper.cells import cells, figures, table_names
+    from fullrank.paper.record import read_record
+    from fullrank.paper.reproduce import Plan
+    from fullrank.paper.reproduce import reproduce as run_plan
 
     if list_tables:
         print("\n".join([*table_names(), *figures()]))
         return
     if table is None:
         raise typer.BadParameter("which table? --list shows them")
-    chosen = cells(table, scale, only, seeds, epochs, folds, runs)
     console = Console(stderr=True)
-    others = [read_record(file) for file in join]
-    elsewhere = dict(ChainMap(*map(epochs_of_runs, others)))
+    joined = [read_record(file) for file in join]
+    plan = Plan(cells(table, scale, only, seeds, epochs, folds, runs), joined)
     if dry_run:
-        _show_costs(with_chosen_s(chosen), elsewhere, Console())
+        _show_costs(plan, Console())
         return
-    planned = single_runs(with_chosen_s(chosen))
+    planned = plan.runs
+    done = len(planned) - len(plan.unfinished(planned))
     console.print(
-        f"{table}, scale {scale}: {len(planned):,} runs, "
-        f"{len(planned) - len(unfinished(planned, elsewhere)):,} of them done already",
+        f"{table}, scale {scale}: {len(planned):,} runs, {done:,} of them done already",
         highlight=False,
     )
-    outcomes: list[Outcome] = []
-    # The protocol fair first: it chooses the s that gin is done with.
-    for protocols in (("fair", ONE_SPLIT), ("gin",)):
-        now = [cell for cell in chosen if cell.protocol in protocols]
-        todo = unfinished(single_runs(with_chosen_s(now)), elsewhere)
-        with stopping_politely():
-            outcomes += _run(todo, workers, ray, cpus, gpus, retries, console)
-    _write_page(runs, others, out, console)
+    run = functools.partial(
+        _run,
+        workers=workers,
+        ray=ray,
+        cpus=cpus,
+        gpus=gpus,
+        retries=retries,
+        console=console,
+    )
+    outcomes = run_plan(plan, run)
+    _write_page(runs, joined, out, console)
     _end(outcomes, console)
 
 
@@ -96,9 +99,7 @@ def _run(
 ) -> "list[Outcome]":
     from fullrank.paper import grid
 
-    if not todo:
-        return []
-    with _overview(todo, console) as watch:
+    with stopping_politely(), _overview(todo, console) as watch:
         if ray is not None:
             return grid.run_on_ray(todo, ray, watch, cpus, gpus, retries, keep_memory)
         if workers > 1:
@@ -107,16 +108,16 @@ def _run(
 
 
 def _write_page(
-    runs: Path, others: Sequence[dict[str, Any]], out: Path, console: Console
+    runs: Path, joined: "Sequence[ResultsRecord]", out: Path, console: Console
 ) -> None:
-    from fullrank.paper.record import make_record
+    from fullrank.paper.results import make_record
     from fullrank.report.reproduction import write_reproduction
 
-    if others:  # which may have all the runs
+    if joined:  # which may have all the runs
         runs.mkdir(parents=True, exist_ok=True)
     if not runs.is_dir():
         return
-    page = write_reproduction(out, make_record(runs, others))
+    page = write_reproduction(out, make_record(runs, joined))
     console.print(f"the page is {page}", highlight=False, soft_wrap=True)
 
 
@@ -188,9 +189,7 @@ class _Overview:
         return Group(table, Text(counts))
 
 
-def _show_costs(
-    cells: "Sequence[Cell]", elsewhere: Mapping[str, int], console: Console
-) -> None:
+def _show_costs(plan: "Plan", console: Console) -> None:
     from fullrank.paper.reproduce import estimate
     from fullrank.train.progress import human, human_time
 
@@ -198,7 +197,7 @@ def _show_costs(
     for heading in ("runs", "done", "parameters", "time left"):
         table.add_column(heading, justify="right")
     costs = []
-    for cost in estimate(cells, elsewhere):
+    for cost in estimate(plan):
         costs.append(cost)
         table.add_row(
             cost.cell.row,
