@@ -2,7 +2,7 @@
 
 import contextlib
 import functools
-from collections import Counter
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,15 +13,14 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from fullrank.allocator import keep_memory
 from fullrank.cli.report import JOIN
 from fullrank.cli.train import stopping_politely
 
 if TYPE_CHECKING:
-    from fullrank.paper.grid import Board, Outcome
     from fullrank.paper.record import ResultsRecord
     from fullrank.paper.reproduce import Plan
     from fullrank.train import Config
+    from fullrank.train.sweep import RunOutcome, SweepState
 
 app = typer.Typer(add_completion=False)
 
@@ -96,15 +95,15 @@ def _run(
     gpus: float,
     retries: int,
     console: Console,
-) -> "list[Outcome]":
-    from fullrank.paper import grid
+) -> "list[RunOutcome]":
+    from fullrank.train.sweep import run_here, run_in_processes, run_on_ray
 
-    with stopping_politely(), _overview(todo, console) as watch:
+    with stopping_politely(), _overview(console) as watch:
         if ray is not None:
-            return grid.run_on_ray(todo, ray, watch, cpus, gpus, retries, keep_memory)
+            return run_on_ray(todo, ray, watch, cpus, gpus, retries)
         if workers > 1:
-            return grid.run_in_processes(todo, workers, watch, keep_memory)
-        return grid.run_here(todo, watch)
+            return run_in_processes(todo, workers, watch)
+        return run_here(todo, watch)
 
 
 def _write_page(
@@ -121,12 +120,12 @@ def _write_page(
     console.print(f"the page is {page}", highlight=False, soft_wrap=True)
 
 
-def _end(outcomes: "Sequence[Outcome]", console: Console) -> None:
+def _end(outcomes: "Sequence[RunOutcome]", console: Console) -> None:
     failed = [outcome for outcome in outcomes if outcome.state == "failed"]
     if failed:
         runs: dict[str, list[str]] = {}
         for outcome in failed:
-            runs.setdefault(outcome.message, []).append(outcome.run)
+            runs.setdefault(outcome.message, []).append(outcome.name)
         console.print(f"{len(failed)} of {len(outcomes)} runs failed:", style="red")
         for reason, (first, *others) in runs.items():
             more = f" and {len(others):,} more" if others else ""
@@ -136,9 +135,9 @@ def _end(outcomes: "Sequence[Outcome]", console: Console) -> None:
 
 
 @contextlib.contextmanager
-def _overview(todo: "Sequence[Config]", console: Console) -> Iterator[Any]:
+def _overview(console: Console) -> Iterator[Any]:
     """Show what runs where: live for a person, else a line for each run."""
-    shown = _Overview({config.id: config for config in todo}, console)
+    shown = _Overview(console)
     if not console.is_terminal:
         yield shown.lines
         return
@@ -147,25 +146,24 @@ def _overview(todo: "Sequence[Config]", console: Console) -> Iterator[Any]:
 
 
 class _Overview:
-    """What a person sees of a grid."""
+    """What a person sees of a sweep."""
 
-    def __init__(self, configs: "dict[str, Config]", console: Console) -> None:
-        self.configs = configs
+    def __init__(self, console: Console) -> None:
         self.console = console
-        self.board: Board | None = None
+        self.state: SweepState | None = None
         self.told = 0
 
-    def keep(self, board: "Board") -> None:
-        self.board = board
+    def keep(self, state: "SweepState") -> None:
+        self.state = state
 
-    def lines(self, board: "Board") -> None:
+    def lines(self, state: "SweepState") -> None:
         from fullrank.train.progress import human_time
 
-        for outcome in board.outcomes[self.told :]:
+        for outcome in state.outcomes[self.told :]:
             self.told += 1
             why = f": {outcome.message}" if outcome.message else ""
             self.console.print(
-                f"{self.told}/{len(self.configs)} {outcome.state} {outcome.run} "
+                f"{self.told}/{state.total} {outcome.state} {outcome.name} "
                 f"in {human_time(outcome.seconds)}, {outcome.where}{why}",
                 markup=False,
                 highlight=False,
@@ -173,20 +171,23 @@ class _Overview:
             )
 
     def table(self) -> Any:
-        from fullrank.train.journal import read_rows
+        from fullrank.train import RunFolder
         from fullrank.train.progress import human_time
+        from fullrank.train.sweep import run_name
 
-        if self.board is None:
+        if self.state is None:
             return Text("starting")
         table = Table("run", "epoch", "since", "where", box=None, pad_edge=False)
-        for run, (where, seconds) in self.board.running.items():
-            config = self.configs[run]
-            done = len(read_rows(config.folder / "metrics.csv"))
-            epochs = f"{done}/{config.training.epochs}"
-            table.add_row(run, epochs, human_time(seconds), where)
-        states = Counter(self.board.states.values())
-        counts = ", ".join(f"{number} {state}" for state, number in states.items())
-        return Group(table, Text(counts))
+        for run in list(self.state.running.values()):
+            done = len(RunFolder(run.folder).curve) if run.folder else 0
+            table.add_row(
+                run_name(run.config),
+                f"{done}/{run.config.training.epochs}",
+                human_time(time.time() - run.since),
+                run.where,
+            )
+        counts = self.state.counts.items()
+        return Group(table, Text(", ".join(f"{n} {state}" for state, n in counts)))
 
 
 def _show_costs(plan: "Plan", console: Console) -> None:

@@ -60,18 +60,14 @@ class JoinedRuns:
                 continue
             if cell.protocol == "fair" and cell.s is not None and not cell.untried:
                 self._chosen[table.name, table.scale, cell.row, cell.column] = cell.s
-            for run in cell.finished():
+            for run in cell.known_runs():
                 config = planned[cell.place].candidate(run.s)
                 if config is not None:
                     config = config.changed(training={"epochs": run.epochs})
-                    key = (_experiment(config), run.seed, run.fold)
+                    key = (config.experiment_digest, run.seed, run.fold)
                     joined = JoinedRun(run.epochs, cell.on_folds_of_zhang, run.valid)
                     self._runs[key].append(joined)
 
 
 def _key(run: Config) -> tuple[str, int, int | None]:
-    return _experiment(run), run.seeds[0], run.split.fold
-
-
-def _experiment(config: Config) -> str:
-    return config.changed(seeds=[0], split={"fold": None, "folder": None}).id
+    return run.experiment_digest, run.seeds[0], run.split.fold

@@ -20,7 +20,7 @@ from pydantic import (
 from fullrank.errors import RunError
 from fullrank.paper.cells import PaperFigure, Protocol
 from fullrank.paper.published import Better
-from fullrank.train.files import replacing
+from fullrank.train.files import write_text
 
 FORMAT: Final = 2
 _READABLE = (1, FORMAT)
@@ -80,8 +80,8 @@ class RunRecord(_Part):
     valid: float | None = None
 
 
-class FinishedRun(NamedTuple):
-    """A run that a cell knows of."""
+class KnownRun(NamedTuple):
+    """A finished run that a cell knows of."""
 
     s: int | None
     seed: int
@@ -151,7 +151,7 @@ class CellResult(_Part):
         found = re.search(r"s = ([\d, ]+) not run yet", self.note)
         return [int(s) for s in found[1].split(", ")] if found else []
 
-    def finished(self) -> Iterator[FinishedRun]:
+    def known_runs(self) -> Iterator[KnownRun]:
         """All runs that the cell stands for.
 
         Format 1 lists those with the chosen s alone; but s was chosen on seeds that
@@ -159,11 +159,11 @@ class CellResult(_Part):
         """
         for run in (*self.runs, *(self.other_runs or ())):
             s = self.s if run.s is None else run.s
-            yield FinishedRun(s, run.seed, run.fold, run.epochs, run.valid)
+            yield KnownRun(s, run.seed, run.fold, run.epochs, run.valid)
         if self.other_runs is None and self.protocol != "gin":
             for s in set(self.tried) - {self.s, *self.untried}:
                 for run in self.runs:
-                    yield FinishedRun(s, run.seed, run.fold, run.epochs, None)
+                    yield KnownRun(s, run.seed, run.fold, run.epochs, None)
 
     def joined(self, other: "CellResult") -> "CellResult":
         """The cell of the seeds of both, or the one with more runs where they share
@@ -284,8 +284,7 @@ class ResultsRecord(_Part):
         """Write it, all of it or nothing."""
         values = self.model_dump(mode="json")
         text = json.dumps(values, ensure_ascii=False, separators=(",", ":"))
-        with replacing(file, encoding="utf-8") as stream:
-            stream.write(text + "\n")
+        write_text(file, text + "\n")
 
 
 def read_record(file: Path) -> ResultsRecord:

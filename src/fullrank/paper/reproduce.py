@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import cycle, islice
+from pathlib import Path
 from statistics import fmean, median
 
 import torch
@@ -11,18 +12,18 @@ import torch
 from fullrank.data import GraphDataset
 from fullrank.errors import FullrankError
 from fullrank.paper.cells import ONE_SPLIT, PlannedCell
-from fullrank.paper.grid import Outcome
 from fullrank.paper.join import JoinedRuns
 from fullrank.paper.published import metric_of
 from fullrank.paper.record import ResultsRecord
 from fullrank.paper.results import validation
-from fullrank.train import Config, finished, runs_of
-from fullrank.train.blueprint import draw_blueprint
-from fullrank.train.sources import load_dataset, make_split
+from fullrank.train import Config, Model, RunFolder, single_runs
+from fullrank.train.model import design_model
+from fullrank.train.splitting import make_split
+from fullrank.train.sweep import FinishedRuns, RunOutcome
 
 _STEPS = 5
 #: Does single runs, here or elsewhere.
-Runner = Callable[[Sequence[Config]], list[Outcome]]
+Runner = Callable[[Sequence[Config]], list[RunOutcome]]
 
 
 class Plan:
@@ -38,6 +39,11 @@ class Plan:
     ) -> None:
         self._cells = cells
         self._joined = JoinedRuns(join)
+        self._finished: dict[Path, FinishedRuns] = {}
+
+    def refresh(self) -> None:
+        """Look again which runs are finished here."""
+        self._finished.clear()
 
     @property
     def cells(self) -> list[PlannedCell]:
@@ -51,14 +57,14 @@ class Plan:
     @property
     def runs(self) -> list[Config]:
         """Every single run once."""
-        return _single_runs(self.cells)
+        return _runs_once(self.cells)
 
     def unfinished(self, runs: Sequence[Config]) -> list[Config]:
         """Those of ``runs`` that are finished neither here nor on another machine."""
         return [
             run
             for run in runs
-            if self._joined.find(run) is None and finished(run, or_longer=True) is None
+            if self._joined.find(run) is None and self._find(run) is None
         ]
 
     def _chosen_s(self, cell: PlannedCell) -> int | None:
@@ -66,7 +72,7 @@ class Plan:
         if cell.protocol != "gin" or len(cell.candidates) == 1:
             return None
         fair = {
-            s: runs_of(config.changed(split={"kind": "fair"}))
+            s: single_runs(config.changed(split={"kind": "fair"}))
             for s, config in cell.candidates.items()
         }
         if any(self.unfinished(runs) for runs in fair.values()):
@@ -78,31 +84,38 @@ class Plan:
         return best(values, key=lambda s: fmean(v for v in values[s] if v is not None))
 
     def _validation(self, run: Config) -> float | None:
-        if result := finished(run, or_longer=True):
+        if (found := self._find(run)) and (result := found.result):
             return validation(result)
         joined = self._joined.find(run)
         return None if joined is None else joined.valid
 
+    def _find(self, run: Config) -> RunFolder | None:
+        """A run that is finished here."""
+        if run.runs not in self._finished:
+            self._finished[run.runs] = FinishedRuns(run.runs)
+        return self._finished[run.runs].find(run)
 
-def reproduce(plan: Plan, run: Runner) -> list[Outcome]:
+
+def reproduce(plan: Plan, run: Runner) -> list[RunOutcome]:
     """Do the runs of a plan that are not finished; the protocol fair first, because it
     chooses the s that gin is run with."""
-    outcomes: list[Outcome] = []
+    outcomes: list[RunOutcome] = []
     for protocols in (("fair", ONE_SPLIT), ("gin",)):
         now = [cell for cell in plan.cells if cell.protocol in protocols]
-        if todo := plan.unfinished(_single_runs(now)):
+        if todo := plan.unfinished(_runs_once(now)):
             outcomes += run(todo)
+            plan.refresh()
     return outcomes
 
 
-def _single_runs(cells: Sequence[PlannedCell]) -> list[Config]:
+def _runs_once(cells: Sequence[PlannedCell]) -> list[Config]:
     """Every run of these cells once: seed by seed, data set by data set, so that a grid
     that is stopped early leaves whole columns."""
     found = {
-        run.id: run
+        run.digest: run
         for cell in cells
         for experiment in cell.candidates.values()
-        for run in runs_of(experiment)
+        for run in single_runs(experiment)
     }
     sets = list(dict.fromkeys(run.data.model_dump_json() for run in found.values()))
     return sorted(
@@ -135,7 +148,7 @@ def estimate(plan: Plan) -> Iterator[Estimate]:
     """Say for each cell what is left to do, from a few measured steps."""
     stopwatch = _Stopwatch()
     for cell in plan.cells:
-        runs = [run for c in cell.candidates.values() for run in runs_of(c)]
+        runs = [run for c in cell.candidates.values() for run in single_runs(c)]
         left = plan.unfinished(runs)
         done = len(runs) - len(left)
         try:
@@ -171,7 +184,7 @@ class _Stopwatch:
         key = run.data.model_dump_json()
         if key not in self._sets:
             try:
-                self._sets[key] = load_dataset(run.data)
+                self._sets[key] = run.data.load()
             except Exception as error:
                 self._sets[key] = error
         found = self._sets[key]
@@ -183,7 +196,7 @@ class _Stopwatch:
 def _measure(run: Config, dataset: GraphDataset) -> tuple[int, float, float]:
     """Parameters, seconds of a training step, seconds of a forward pass."""
     split = make_split(run, dataset)
-    network = draw_blueprint(run, dataset, split).build()
+    network = Model(design_model(run, dataset, split))
     optimizer = torch.optim.Adam(network.parameters())
     size = run.training.batch_size
     loader = dataset.loader(split.train, batch_size=size, shuffle=True, seed=0)

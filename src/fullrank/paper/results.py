@@ -1,16 +1,18 @@
 """From run folders to the cells of the paper's tables."""
 
+import math
 import statistics
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
-from typing import Any
 
 from fullrank import __version__
 from fullrank.errors import FullrankError, RunError
 from fullrank.paper.cells import (
+    ON_FOLDS,
     SCALES,
     PlannedCell,
     Protocol,
@@ -37,11 +39,11 @@ from fullrank.paper.record import (
     in_order,
     rounded,
 )
-from fullrank.train import Config, finished, load_config, runs_of, summarize
-from fullrank.train.config import FOLDS
-from fullrank.train.files import read_json
-from fullrank.train.journal import read_curve
+from fullrank.train import Config, Result, RunFolder, single_runs, summarize
+from fullrank.train.config import digest_of
+from fullrank.train.environment import Environment
 from fullrank.train.metrics import LOWER_IS_BETTER
+from fullrank.train.run_folder import Identity
 
 # Where curves come from: the part that the epochs are watched on.
 _WATCHED = {"gin": "test"}
@@ -50,12 +52,41 @@ Places = Mapping[tuple[str, ...], CellResult]
 
 
 @dataclass(frozen=True)
-class Run:
-    """A finished run."""
+class FinishedRun:
+    """What is in the folder of a finished run."""
 
+    folder: RunFolder
+    identity: Identity
     config: Config
-    result: Mapping[str, Any]
-    environment: Mapping[str, Any]
+    result: Result
+    environment: Environment
+
+    @classmethod
+    def read(cls, folder: RunFolder) -> "FinishedRun | None":
+        """Read a run, unless it is not finished, and check what a table shows of it."""
+        identity, config, result = folder.identity, folder.config, folder.result
+        if result is None:
+            return None
+        run = cls(folder, identity, config, result, folder.environment)
+        spread = summarize(config, [folder]).test.get(result.metric)
+        measured = {"test": spread and spread.mean}
+        if config.split.kind != "gin":
+            measured["validation"] = result.valid.get(result.metric)
+        for part, value in measured.items():
+            if value is None or not math.isfinite(value):
+                raise RunError(f"{result.metric} of its {part} part is not a number")
+        return run
+
+    @property
+    def valid(self) -> float | None:
+        """The metric on validation in the units of the paper's tables; by the protocol
+        gin there is none."""
+        return validation(self.result)
+
+
+def validation(result: Result) -> float | None:
+    value = result.valid.get(result.metric)
+    return None if value is None else _factor(result.metric) * value
 
 
 @dataclass(frozen=True)
@@ -63,23 +94,12 @@ class FoundRuns:
     """What a folder of runs holds.
 
     Attributes:
-        runs: The finished ones by experiment, seeds and folds together.
-        unfinished: Ids of those that have no result yet.
-        unread: Why a run could not be read, by its folder's name.
+        runs: The finished ones of the paper's experiments by `experiment_digest`.
+        counts: Of all runs.
     """
 
-    folder: Path
-    runs: Mapping[str, Sequence[Run]]
-    unfinished: Sequence[str]
-    unread: Mapping[str, str]
-
-    @property
-    def counts(self) -> RunCounts:
-        return RunCounts(
-            finished=sum(map(len, self.runs.values())),
-            unfinished=list(self.unfinished),
-            unread=dict(self.unread),
-        )
+    runs: Mapping[str, Sequence[FinishedRun]]
+    counts: RunCounts
 
 
 def make_record(folder: Path, join: Sequence[ResultsRecord] = ()) -> ResultsRecord:
@@ -117,48 +137,52 @@ def read_runs(folder: Path) -> FoundRuns:
             f"there is no folder {str(folder)!r}; `fullrank reproduce` makes one, or "
             f"give the name of another"
         )
-    runs: dict[str, list[Run]] = defaultdict(list)
+    finished: list[FinishedRun] = []
     unfinished, unread = [], {}
-    for file in sorted(folder.glob("*/config.yaml")):
-        home = file.parent
-        if (home / "summary.json").exists():
-            continue
+    for run_folder in RunFolder.all_in(folder):
         try:
-            config = _config_of(file)
-            result = finished(config)
-            if result is None:
-                unfinished.append(home.name)
-                continue
-            machine = read_json(home / "environment.json")
-            run = Run(config, result, machine)
-            _check(run)
-            runs[experiment(config)].append(run)
-        except (ValueError, OSError) as error:
-            unread[home.name] = str(error)
-    return FoundRuns(folder, runs, unfinished, unread)
+            run = FinishedRun.read(run_folder)
+        except (FullrankError, OSError) as error:
+            unread[run_folder.id] = str(error)
+            continue
+        if run is None:
+            unfinished.append(run_folder.id)
+        else:
+            finished.append(run)
+    ours = _experiments_of_the_tables()
+    alike: dict[tuple[str, str], list[FinishedRun]] = defaultdict(list)
+    for run in finished:
+        if run.config.experiment_digest in ours:
+            data = run.config.data.determining()
+            alike[run.identity.dataset, digest_of(data)].append(run)
+    runs: dict[str, list[FinishedRun]] = defaultdict(list)
+    for on_same_set in alike.values():
+        usual, count = Counter(r.identity.data for r in on_same_set).most_common(1)[0]
+        for run in on_same_set:
+            if run.identity.data == usual:
+                runs[run.config.experiment_digest].append(run)
+            else:
+                unread[run.folder.id] = (
+                    f"the content of its data differs from that of {count} other runs "
+                    f"on {run.identity.dataset}; move one kind to another folder"
+                )
+    counts = RunCounts(
+        finished=len(finished),
+        unfinished=unfinished,
+        unread=dict(sorted(unread.items())),
+    )
+    return FoundRuns(runs, counts)
 
 
-def _check(run: Run) -> None:
-    """Refuse a run without everything that a table shows of it."""
-    try:
-        _provenance(run)
-        metric = run.result["metric"]
-        measured = {
-            "test": summarize(run.config)["test"][metric]["mean"],
-            "validation": run.result["valid"].get(metric, 0.0),
-        }
-    except (KeyError, TypeError, AttributeError) as error:
-        raise RunError(
-            f"it was written by another version of fullrank: {error!r}"
-        ) from None
-    for part, value in measured.items():
-        if value is None:
-            raise RunError(f"{metric} of its {part} part is not a number")
-
-
-def experiment(config: Config) -> str:
-    """The name that all seeds and folds of an experiment share."""
-    return config.changed(seeds=[0], split={"fold": None}).id
+@cache
+def _experiments_of_the_tables() -> frozenset[str]:
+    return frozenset(
+        config.experiment_digest
+        for name in table_names()
+        for scale in SCALES
+        for cell in cells(name, scale)
+        for config in cell.candidates.values()
+    )
 
 
 def collect(found: FoundRuns, join: Sequence[ResultsRecord] = ()) -> list[TableResult]:
@@ -182,22 +206,6 @@ def _places(record: ResultsRecord) -> Places:
         for cell in table.cells
         if cell.by_seed
     }
-
-
-def _config_of(file: Path) -> Config:
-    home = file.parent
-    try:
-        config = load_config(file, [f"runs={home.parent}"])
-    except FullrankError as error:
-        raise RunError(
-            f"it was written by another version of fullrank: {error}"
-        ) from None
-    if config.id != home.name:
-        raise RunError(
-            f"it was written by another version of fullrank or changed by hand: its "
-            f"configuration belongs to {config.id}"
-        )
-    return config
 
 
 def _table(
@@ -268,11 +276,11 @@ def _cell(cell: PlannedCell, found: FoundRuns, fair: CellResult | None) -> CellR
         candidates = {fair.s: cell.candidates[fair.s]}
     else:
         candidates = dict(cell.candidates)
-    wanted = sum(len(runs_of(config)) for config in candidates.values())
-    complete: dict[int | None, dict[int, list[Run]]] = {}
+    wanted = sum(len(single_runs(config)) for config in candidates.values())
+    complete: dict[int | None, dict[int, list[FinishedRun]]] = {}
     done = 0
     for s, config in candidates.items():
-        runs = _runs_of_cell(config, cell.column, found)
+        runs = _runs_of_cell(config, found)
         done += len(runs)
         if seeds := _complete_seeds(config, runs):
             complete[s] = seeds
@@ -298,55 +306,53 @@ def _cell(cell: PlannedCell, found: FoundRuns, fair: CellResult | None) -> CellR
         s: [run for seed in shared for run in seeds[seed]]
         for s, seeds in complete.items()
     }
-    return _measured(empty, cell, comparable, note, found.folder)
+    return _measured(empty, cell, comparable, note)
 
 
 def _not_run(untried: Sequence[int | None]) -> str:
     return f"s = {', '.join(map(str, untried))} not run yet" if untried else ""
 
 
-def _runs_of_cell(config: Config, column: str, found: FoundRuns) -> list[Run]:
+def _runs_of_cell(config: Config, found: FoundRuns) -> list[FinishedRun]:
     """The runs that are as long as the table's or longer: of one length, and on the
     folds of Zhang et al. or on our own, whichever has the most of them."""
-    options = [config]
-    if config.split.kind in FOLDS:
-        options.insert(0, config.changed(split={"folder": Path(column)}))
     alike = defaultdict(list)
-    for option in options:
-        for run in found.runs.get(experiment(option), ()):
-            epochs = run.config.training.epochs
-            if epochs >= config.training.epochs:
-                alike[option.id, epochs].append(run)
-    return max(alike.values(), key=len, default=[])
+    for run in found.runs.get(config.experiment_digest, ()):
+        if (epochs := run.config.training.epochs) >= config.training.epochs:
+            alike[run.identity.folds or "", epochs].append(run)
+    # Of equally many, those of Zhang et al. come first.
+    in_turn = (alike[kind] for kind in sorted(alike, reverse=True))
+    return max(in_turn, key=len, default=[])
 
 
-def _complete_seeds(config: Config, runs: Sequence[Run]) -> dict[int, list[Run]]:
-    """The runs of the seeds of which every fold is done."""
-    folds = len(runs_of(config.changed(seeds=[0])))
+def _complete_seeds(
+    config: Config, runs: Sequence[FinishedRun]
+) -> dict[int, list[FinishedRun]]:
+    """The runs of the seeds of which every fold is done, in the order of the folds."""
+    folds = len(single_runs(config.changed(seeds=[0])))
     seeds = defaultdict(list)
-    for run in runs:
-        seeds[run.config.seeds[0]].append(run)
+    for run in sorted(runs, key=lambda run: run.result.fold or 0):
+        seeds[run.result.seed].append(run)
     return {seed: seeds[seed] for seed in sorted(seeds) if len(seeds[seed]) == folds}
 
 
-def _best(complete: Mapping[int | None, Sequence[Run]]) -> int | None:
+def _best(complete: Mapping[int | None, Sequence[FinishedRun]]) -> int | None:
     """The s that is best on validation."""
     if len(complete) == 1:
         return next(iter(complete))
-    metric = next(iter(complete.values()))[0].result["metric"]
+    metric = next(iter(complete.values()))[0].result.metric
     better = min if metric in LOWER_IS_BETTER else max
 
     def score(s: int | None) -> float:
-        return statistics.fmean(r.result["valid"][metric] for r in complete[s])
+        return statistics.fmean(_known(run.valid) for run in complete[s])
 
     return better(complete, key=score)
 
 
-def validation(result: Mapping[str, Any]) -> float | None:
-    """The metric on validation in the units of the paper's tables; by the protocol gin
-    there is none."""
-    value = result["valid"].get(result["metric"])
-    return None if value is None else _factor(result["metric"]) * value
+def _known(value: float | None) -> float:
+    """A number, as `FinishedRun.read` has checked."""
+    assert value is not None
+    return value
 
 
 def _factor(metric: str) -> float:
@@ -356,9 +362,8 @@ def _factor(metric: str) -> float:
 def _measured(
     empty: CellResult,
     cell: PlannedCell,
-    complete: Mapping[int | None, Sequence[Run]],
+    complete: Mapping[int | None, Sequence[FinishedRun]],
     note: str,
-    folder: Path,
 ) -> CellResult:
     """The cell of the best s."""
     s = _best(complete)
@@ -368,32 +373,27 @@ def _measured(
     longer = first.training.epochs - planned
     if longer:
         note = _notes(note, f"{first.training.epochs} epochs instead of {planned}")
-    seeds = sorted({run.config.seeds[0] for run in runs})
-    whole = first.changed(seeds=seeds, split={"fold": None}, runs=folder)
-    summary = summarize(whole)
-    metric = summary["metric"]
-    factor = _factor(metric)
-    spread = summary["test"][metric]
-    values = [factor * value for value in spread["values"]]
-    per_seed = len(values) // len(seeds)
+    summary = summarize(first, [run.folder for run in runs])
+    factor = _factor(summary.metric)
+    spread = summary.test[summary.metric]
+    by_seed: dict[int, list[float]] = defaultdict(list)
+    for run, value in zip(runs, spread.values, strict=True):
+        by_seed[run.result.seed].append(factor * _known(value))
     return empty.model_copy(
         update={
-            "mean": factor * spread["mean"],
-            "std": None if spread["std"] is None else factor * spread["std"],
-            "by_seed": {
-                seed: statistics.fmean(values[i * per_seed : (i + 1) * per_seed])
-                for i, seed in enumerate(seeds)
-            },
+            "mean": factor * _known(spread.mean),
+            "std": None if spread.std is None else factor * spread.std,
+            "by_seed": {seed: statistics.fmean(v) for seed, v in by_seed.items()},
             "s": s,
             "tried": [candidate for candidate in cell.candidates if candidate],
             "note": note,
             "epochs": first.training.epochs,
             "longer": longer,
-            "parameters": summary["parameters"],
-            "seconds_per_epoch": summary["seconds_per_epoch"],
-            "peak_memory": summary["peak_memory"],
-            "folds": _folds(first),
-            "curves": _curves(runs, metric, cell.protocol, factor),
+            "parameters": summary.parameters,
+            "seconds_per_epoch": summary.seconds_per_epoch,
+            "peak_memory": summary.peak_memory,
+            "folds": _folds(runs[0]),
+            "curves": _curves(runs, summary.metric, cell.protocol, factor),
             "runs": in_order(list(map(_provenance, runs))),
             "other_runs": [
                 _provenance(run)
@@ -405,23 +405,19 @@ def _measured(
     )
 
 
-def _folds(config: Config) -> str:
-    if config.split.kind not in FOLDS:
+def _folds(run: FinishedRun) -> str:
+    if run.config.split.kind not in ON_FOLDS:
         return ""
-    kind = "stratified folds" if config.split.folder is None else ZHANG
-    return f"{config.split.folds} {kind}"
+    kind = "stratified folds" if run.identity.folds is None else ZHANG
+    return f"{run.config.split.folds} {kind}"
 
 
 def _curves(
-    runs: Sequence[Run], metric: str, protocol: str, factor: float
+    runs: Sequence[FinishedRun], metric: str, protocol: str, factor: float
 ) -> dict[str, Values]:
-    parts = ("train", _WATCHED.get(protocol, "valid"))
-    curves = {}
-    for part in parts:
-        of_runs = [
-            read_curve(run.config.folder / "metrics.csv", f"{part}_{metric}")
-            for run in runs
-        ]
+    curves: dict[str, Values] = {}
+    for part in ("train", _WATCHED.get(protocol, "valid")):
+        of_runs = [run.folder.curve.column(f"{part}_{metric}") for run in runs]
         curves[part] = [
             rounded(factor * statistics.fmean(values))
             for values in zip(*of_runs, strict=False)
@@ -429,20 +425,19 @@ def _curves(
     return curves
 
 
-def _provenance(run: Run) -> RunRecord:
-    config, result, machine = run.config, run.result, run.environment
+def _provenance(run: FinishedRun) -> RunRecord:
+    result, machine = run.result, run.environment
     return RunRecord(
-        run=result["run"],
-        seed=result["seed"],
-        fold=result["fold"],
-        best_epoch=result["best_epoch"],
-        commit=machine["commit"],
-        earlier_commits=machine.get("earlier_commits", []),
-        machine=f"{machine['processor']}, {machine['threads']} of "
-        f"{machine['cores']} cores",
-        versions=f"fullrank {machine['fullrank']}, torch {machine['torch']}, "
-        f"PyG {machine['torch_geometric']}",
-        epochs=config.training.epochs,
-        s=config.model.s,
-        valid=validation(result),
+        run=result.run,
+        seed=result.seed,
+        fold=result.fold,
+        best_epoch=result.best_epoch,
+        commit=machine.commit,
+        earlier_commits=machine.earlier_commits,
+        machine=f"{machine.processor}, {machine.threads} of {machine.cores} cores",
+        versions=f"fullrank {machine.fullrank}, torch {machine.torch}, "
+        f"PyG {machine.torch_geometric}",
+        epochs=run.config.training.epochs,
+        s=run.config.model.s,
+        valid=run.valid,
     )
