@@ -3,7 +3,7 @@ import pytest
 from fullrank.errors import ConfigError
 from fullrank.paper.cells import SCALES, cells, figures, table_names
 from fullrank.paper.published import published
-from fullrank.train import runs_of
+from fullrank.train import single_runs
 from paper.hyperparameters import HYPERPARAMETERS, hyperparameters_of
 
 
@@ -106,7 +106,7 @@ def test_expc_s_has_the_papers_choices():
 def test_tables_and_figures_share_their_runs(scale):
     def ids(name, only=()):
         found = experiments(name, scale, only=only, seeds=1)
-        return {run.id for _, config in found for run in runs_of(config)}
+        return {run.digest for _, config in found for run in single_runs(config)}
 
     ablation = ids("ablation-qm9")
     assert ids("baselines-qm9", ["ExpC-s", "CombC"]) < ablation
@@ -122,7 +122,7 @@ def test_sets_with_folds_are_done_by_both_protocols_on_the_given_folds(tmp_path)
         config = cell.candidates[None]
         assert config.split.kind == cell.protocol
         assert config.split.folder == tmp_path / "COLLAB"
-        assert len(runs_of(config)) == 10
+        assert len(single_runs(config)) == 10
 
 
 def test_the_experiment_of_an_s():

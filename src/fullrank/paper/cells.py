@@ -133,6 +133,7 @@ def table_names() -> list[str]:
     )
 
 
+@cache
 def load_table(name: str) -> PaperTable:
     """The table of that name."""
     if name not in table_names():
@@ -190,6 +191,12 @@ def cells(
         )
         if protocol in chosen.protocols
     ]
+
+
+@cache
+def all_cells(name: str, scale: str) -> tuple[PlannedCell, ...]:
+    """The cells of a table as it is, which reading results asks for again and again."""
+    return tuple(cells(name, scale))
 
 
 class _Chosen:

@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from fullrank.paper.cells import SCALES, PlannedCell, cells, table_names
+from fullrank.paper.cells import SCALES, PlannedCell, all_cells, table_names
 from fullrank.paper.record import ResultsRecord, TableResult
 from fullrank.train import Config
 
@@ -54,7 +54,7 @@ class JoinedRuns:
         return self._chosen.get((cell.table, cell.scale, cell.row, cell.column))
 
     def _add(self, table: TableResult) -> None:
-        planned = {cell.place: cell for cell in cells(table.name, table.scale, seeds=1)}
+        planned = {cell.place: cell for cell in all_cells(table.name, table.scale)}
         for cell in table.cells:
             if cell.place not in planned:
                 continue

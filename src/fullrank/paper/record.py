@@ -322,4 +322,5 @@ def in_order(runs: list[RunRecord]) -> list[RunRecord]:
 
 def rounded(value: float) -> float | None:
     """A point of a curve as it is written, or None if it is not a number."""
-    return float(f"{value:.{_DIGITS}g}") if math.isfinite(value) else None
+    short = float(f"{value:.{_DIGITS}g}")
+    return short if math.isfinite(short) else None

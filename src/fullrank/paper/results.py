@@ -10,13 +10,13 @@ from functools import cache
 from pathlib import Path
 
 from fullrank import __version__
-from fullrank.errors import FullrankError, RunError
+from fullrank.errors import RunError
 from fullrank.paper.cells import (
     ON_FOLDS,
     SCALES,
     PlannedCell,
     Protocol,
-    cells,
+    all_cells,
     figures,
     load_table,
     table_names,
@@ -39,7 +39,7 @@ from fullrank.paper.record import (
     in_order,
     rounded,
 )
-from fullrank.train import Config, Result, RunFolder, single_runs, summarize
+from fullrank.train import Config, Result, RunFolder, summarize
 from fullrank.train.config import digest_of
 from fullrank.train.environment import Environment
 from fullrank.train.metrics import LOWER_IS_BETTER
@@ -69,7 +69,7 @@ class FinishedRun:
             return None
         run = cls(folder, identity, config, result, folder.environment)
         spread = summarize(config, [folder]).test.get(result.metric)
-        measured = {"test": spread and spread.mean}
+        measured = {"test": spread.mean if spread else None}
         if config.split.kind != "gin":
             measured["validation"] = result.valid.get(result.metric)
         for part, value in measured.items():
@@ -142,36 +142,48 @@ def read_runs(folder: Path) -> FoundRuns:
     for run_folder in RunFolder.all_in(folder):
         try:
             run = FinishedRun.read(run_folder)
-        except (FullrankError, OSError) as error:
+        except (ValueError, OSError) as error:
             unread[run_folder.id] = str(error)
             continue
         if run is None:
             unfinished.append(run_folder.id)
         else:
             finished.append(run)
-    ours = _experiments_of_the_tables()
-    alike: dict[tuple[str, str], list[FinishedRun]] = defaultdict(list)
-    for run in finished:
-        if run.config.experiment_digest in ours:
-            data = run.config.data.determining()
-            alike[run.identity.dataset, digest_of(data)].append(run)
+    ours = [
+        run
+        for run in finished
+        if run.config.experiment_digest in _experiments_of_the_tables()
+    ]
+    other_data = _on_other_data(ours)
     runs: dict[str, list[FinishedRun]] = defaultdict(list)
-    for on_same_set in alike.values():
-        usual, count = Counter(r.identity.data for r in on_same_set).most_common(1)[0]
-        for run in on_same_set:
-            if run.identity.data == usual:
-                runs[run.config.experiment_digest].append(run)
-            else:
-                unread[run.folder.id] = (
-                    f"the content of its data differs from that of {count} other runs "
-                    f"on {run.identity.dataset}; move one kind to another folder"
-                )
+    for run in ours:
+        if run.folder.id not in other_data:
+            runs[run.config.experiment_digest].append(run)
     counts = RunCounts(
-        finished=len(finished),
+        finished=len(finished) - len(other_data),
         unfinished=unfinished,
-        unread=dict(sorted(unread.items())),
+        unread=dict(sorted({**unread, **other_data}.items())),
     )
     return FoundRuns(runs, counts)
+
+
+def _on_other_data(runs: Sequence[FinishedRun]) -> dict[str, str]:
+    """The runs on a data set whose content is not what it is for most runs, and why
+    they cannot be compared."""
+    sets: dict[tuple[str, str], list[FinishedRun]] = defaultdict(list)
+    for run in runs:
+        options = digest_of(run.config.data.determining())
+        sets[run.identity.dataset, options].append(run)
+    found = {}
+    for (dataset, _), on_set in sets.items():
+        usual, count = Counter(r.identity.data for r in on_set).most_common(1)[0]
+        for run in on_set:
+            if run.identity.data != usual:
+                found[run.folder.id] = (
+                    f"its data differ in content from those of {count} other runs on "
+                    f"{dataset}; move the runs on one of the two to another folder"
+                )
+    return found
 
 
 @cache
@@ -180,7 +192,7 @@ def _experiments_of_the_tables() -> frozenset[str]:
         config.experiment_digest
         for name in table_names()
         for scale in SCALES
-        for cell in cells(name, scale)
+        for cell in all_cells(name, scale)
         for config in cell.candidates.values()
     )
 
@@ -213,7 +225,7 @@ def _table(
 ) -> TableResult:
     table = load_table(name)
     numbers = published(name)
-    planned = cells(name, scale)
+    planned = all_cells(name, scale)
     results: dict[tuple[str, ...], CellResult] = {}
     # The protocol fair first: its validation parts choose s for gin.
     for cell in sorted(planned, key=lambda cell: cell.protocol != "fair"):
@@ -276,7 +288,7 @@ def _cell(cell: PlannedCell, found: FoundRuns, fair: CellResult | None) -> CellR
         candidates = {fair.s: cell.candidates[fair.s]}
     else:
         candidates = dict(cell.candidates)
-    wanted = sum(len(single_runs(config)) for config in candidates.values())
+    wanted = sum(_folds_of(c) * len(c.seeds) for c in candidates.values())
     complete: dict[int | None, dict[int, list[FinishedRun]]] = {}
     done = 0
     for s, config in candidates.items():
@@ -329,11 +341,18 @@ def _complete_seeds(
     config: Config, runs: Sequence[FinishedRun]
 ) -> dict[int, list[FinishedRun]]:
     """The runs of the seeds of which every fold is done, in the order of the folds."""
-    folds = len(single_runs(config.changed(seeds=[0])))
     seeds = defaultdict(list)
     for run in sorted(runs, key=lambda run: run.result.fold or 0):
         seeds[run.result.seed].append(run)
-    return {seed: seeds[seed] for seed in sorted(seeds) if len(seeds[seed]) == folds}
+    return {
+        seed: seeds[seed]
+        for seed in sorted(seeds)
+        if len(seeds[seed]) == _folds_of(config)
+    }
+
+
+def _folds_of(config: Config) -> int:
+    return config.split.folds if config.split.kind in ON_FOLDS else 1
 
 
 def _best(complete: Mapping[int | None, Sequence[FinishedRun]]) -> int | None:
