@@ -46,7 +46,7 @@ def test_a_table_ends_in_a_page_and_a_missing_set_does_not_stop_it(
     program, content, tmp_path
 ):
     arguments = ["reproduce", "baselines-ogb-tu", *GIN, "--only", "ogbg-code"]
-    arguments += ["--seeds", "1", "--workers", "2"]
+    arguments += ["--seeds", "1"]
     status, _, errors = program(*arguments)
     assert status == 1  # not all runs could be done
     assert "7 runs, 0 of them done already" in errors
@@ -57,6 +57,21 @@ def test_a_table_ends_in_a_page_and_a_missing_set_does_not_stop_it(
     assert (tmp_path / "reproduction" / "results.html").exists()
     _, _, errors = program(*arguments)
     assert "7 runs, 6 of them done already" in errors
+
+
+def test_workers_do_what_is_left(program, content, tmp_path):
+    only = ["GIN", "MUTAG", "fair"]
+    first, *others = runs_for("baselines-ogb-tu", "small", tmp_path / "runs", only)
+    for run in others:
+        write_run(run, "accuracy", 0.5, 0.6, data=content)
+    status, _, errors = program(
+        "reproduce", "baselines-ogb-tu", *GIN, "--only", "fair", "--workers", "2"
+    )
+    assert status == 0
+    assert "3 runs, 2 of them done already" in errors
+    assert "1/1 done" in errors
+    done = [run.config for run in RunFolder.all_in(tmp_path / "runs")]
+    assert first.digest in {config.digest for config in done}
 
 
 def test_gin_is_done_with_the_s_that_fair_chose(program, content, tmp_path):
