@@ -63,28 +63,34 @@ class FinishedRun:
 
     @classmethod
     def read(cls, folder: RunFolder) -> "FinishedRun | None":
-        """Read a run, unless it is not finished, and check what a table shows of it."""
+        """Read a run, unless it is not finished."""
         identity, config, result = folder.identity, folder.config, folder.result
         if result is None:
             return None
         run = cls(folder, identity, config, result, folder.environment)
-        spread = summarize(config, [folder]).test.get(result.metric)
-        measured = {"test": spread.mean if spread else None}
-        if config.split.kind != "gin":
-            measured["validation"] = result.valid.get(result.metric)
-        for part, value in measured.items():
-            if value is None or not math.isfinite(value):
-                raise RunError(f"{result.metric} of its {part} part is not a number")
+        if run.is_of_a_table:
+            run._check()
         return run
 
     @property
-    def valid(self) -> float | None:
-        """The metric on validation in the units of the paper's tables; by the protocol
-        gin there is none."""
-        return validation(self.result)
+    def is_of_a_table(self) -> bool:
+        return self.config.experiment_digest in _experiments_of_the_tables()
+
+    def _check(self) -> None:
+        """Refuse a run without the numbers that a table shows of it."""
+        metric = self.result.metric
+        spread = summarize(self.config, [self.folder]).test.get(metric)
+        measured = {"test": spread.mean if spread else None}
+        if self.config.split.kind != "gin":
+            measured["validation"] = self.result.valid.get(metric)
+        for part, value in measured.items():
+            if value is None or not math.isfinite(value):
+                raise RunError(f"{metric} of its {part} part is not a number")
 
 
 def validation(result: Result) -> float | None:
+    """The metric on validation in the units of the paper's tables; by the protocol gin
+    there is none."""
     value = result.valid.get(result.metric)
     return None if value is None else _factor(result.metric) * value
 
@@ -149,11 +155,7 @@ def read_runs(folder: Path) -> FoundRuns:
             unfinished.append(run_folder.id)
         else:
             finished.append(run)
-    ours = [
-        run
-        for run in finished
-        if run.config.experiment_digest in _experiments_of_the_tables()
-    ]
+    ours = [run for run in finished if run.is_of_a_table]
     other_data = _on_other_data(ours)
     runs: dict[str, list[FinishedRun]] = defaultdict(list)
     for run in ours:
@@ -363,7 +365,7 @@ def _best(complete: Mapping[int | None, Sequence[FinishedRun]]) -> int | None:
     better = min if metric in LOWER_IS_BETTER else max
 
     def score(s: int | None) -> float:
-        return statistics.fmean(_known(run.valid) for run in complete[s])
+        return statistics.fmean(_known(validation(run.result)) for run in complete[s])
 
     return better(complete, key=score)
 
@@ -458,5 +460,5 @@ def _provenance(run: FinishedRun) -> RunRecord:
         f"PyG {machine.torch_geometric}",
         epochs=run.config.training.epochs,
         s=run.config.model.s,
-        valid=run.valid,
+        valid=validation(result),
     )
