@@ -9,7 +9,7 @@ from fullrank.train.run_folder import Identity
 from goldens.configs import write_graphs
 
 COMMIT = "0123456789abcdef"
-MACHINE = environment().model_copy(update={"commit": COMMIT, "earlier_commits": []})
+MACHINE = environment().model_copy(update={"commit": COMMIT, "earlier_commits": ()})
 
 
 def write_run(config, metric, valid, test, curve=None, data="content"):

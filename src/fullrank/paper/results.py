@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 
 from fullrank import __version__
-from fullrank.errors import RunError
+from fullrank.errors import FullrankError, RunError
 from fullrank.paper.cells import (
     ON_FOLDS,
     SCALES,
@@ -148,7 +148,7 @@ def read_runs(folder: Path) -> FoundRuns:
     for run_folder in RunFolder.all_in(folder):
         try:
             run = FinishedRun.read(run_folder)
-        except (ValueError, OSError) as error:
+        except (FullrankError, OSError) as error:
             unread[run_folder.id] = str(error)
             continue
         if run is None:
@@ -454,7 +454,7 @@ def _provenance(run: FinishedRun) -> RunRecord:
         fold=result.fold,
         best_epoch=result.best_epoch,
         commit=machine.commit,
-        earlier_commits=machine.earlier_commits,
+        earlier_commits=list(machine.earlier_commits),
         machine=f"{machine.processor}, {machine.threads} of {machine.cores} cores",
         versions=f"fullrank {machine.fullrank}, torch {machine.torch}, "
         f"PyG {machine.torch_geometric}",
