@@ -1,59 +1,62 @@
 """Run folders as training writes them, with numbers that a test chose."""
 
-import json
-from importlib.metadata import version
-
-from fullrank import __version__
+from fullrank.data import Split
 from fullrank.paper.cells import cells
-from fullrank.train import runs_of
+from fullrank.train import Result, RunFolder, parse, single_runs
+from fullrank.train.config import digest_of
+from fullrank.train.environment import environment
+from fullrank.train.run_folder import Identity
+from goldens.configs import write_graphs
 
-MACHINE = {
-    "fullrank": __version__,
-    "commit": "0123456789abcdef",
-    "torch": version("torch"),
-    "torch_geometric": version("torch_geometric"),
-    "processor": "a processor",
-    "cores": 2,
-    "threads": 1,
-}
+COMMIT = "0123456789abcdef"
+MACHINE = environment().model_copy(update={"commit": COMMIT, "earlier_commits": ()})
 
 
-def write_run(config, metric, valid, test, curve=None):
-    """The small files of a finished run; ``curve`` is that of the part watched."""
-    config.folder.mkdir(parents=True)
-    (config.folder / "config.yaml").write_text(config.text())
-    (config.folder / "environment.json").write_text(json.dumps(MACHINE))
+def write_run(config, metric, valid, test, curve=None, data="content"):
+    """A finished run without its weights; ``curve`` is that of the part watched, and
+    ``data`` stands for the content of the data."""
+    folds = None if config.split.folder is None else "folds of Zhang"
+    digest = digest_of([config.determining(), data, folds])[:12]
+    run = RunFolder(config.runs / f"{config.data.label}-{config.model.conv}-{digest}")
+    run.path.mkdir(parents=True)
+    identity = Identity(
+        id=run.id, data=data, folds=folds, dataset=config.data.name, graphs=3
+    )
+    run.begin(identity, config, Split([0], [1], [2]), MACHINE)
     epochs = config.training.epochs
     part = "test" if config.split.kind == "gin" else "valid"
     curve = curve or [valid] * epochs
     rows = [f"{epoch},{value / 2},{value}" for epoch, value in enumerate(curve)]
     header = f"epoch,train_{metric},{part}_{metric}"
-    (config.folder / "metrics.csv").write_text("\n".join([header, *rows]) + "\n")
-    result = {
-        "run": config.id,
-        "dataset": config.data.name,
-        "conv": config.model.conv,
-        "seed": config.seeds[0],
-        "fold": config.split.fold,
-        "metric": metric,
-        "epochs": epochs,
-        "stopped_early": False,
-        "best_epoch": 1,
-        "train": {metric: valid / 2},
-        "valid": {} if config.split.kind == "gin" else {metric: valid},
-        "test": {metric: test},
-        "parameters": 1000 + (config.model.s or 0),
-        "seconds": 1.0,
-        "seconds_per_epoch": 0.5,
-        "peak_memory": 2_000_000,
-    }
-    (config.folder / "result.json").write_text(json.dumps(result))
+    run.metrics_file.file.write_text("\n".join([header, *rows]) + "\n")
+    run.finish(
+        Result(
+            run=run.id,
+            dataset=config.data.name,
+            conv=config.model.conv,
+            seed=config.seeds[0],
+            fold=config.split.fold,
+            metric=metric,
+            epochs=epochs,
+            stopped_early=False,
+            best_epoch=1,
+            train={metric: valid / 2},
+            valid={} if config.split.kind == "gin" else {metric: valid},
+            test={metric: test},
+            graphs={"train": 1, "valid": 1, "test": 1},
+            parameters=1000 + (config.model.s or 0),
+            seconds=1.0,
+            seconds_per_epoch=0.5,
+            peak_memory=2_000_000,
+        )
+    )
+    return run
 
 
 def runs_for(table, scale, runs, only, seeds=1, s=None):
     """The single runs of one cell, or of one s of it."""
     (cell,) = cells(table, scale, only, seeds, runs=runs)
-    return runs_of(cell.candidates[s])
+    return single_runs(cell.candidates[s])
 
 
 def write_qm9(runs, seeds=3):
@@ -70,3 +73,13 @@ def write_qm9(runs, seeds=3):
             for run in runs_for("baselines-qm9", "small", runs, [row, target], seeds):
                 score = size * value * (1 + 0.01 * run.seeds[0])
                 write_run(run, "mae", score, 1.1 * score)
+
+
+def write_mutag(folder, monkeypatch):
+    """A small set in place of MUTAG, as if it came from a mirror; returns the
+    fingerprint of its content."""
+    (folder / "mirror").mkdir()
+    write_graphs(folder / "mirror" / "MUTAG")
+    monkeypatch.setenv("FULLRANK_ROOT", str(folder / "root"))
+    monkeypatch.setenv("FULLRANK_MIRROR", str(folder / "mirror"))
+    return parse({"data": {"name": "MUTAG"}}).data.load().fingerprint

@@ -1,11 +1,10 @@
-import csv
-
 import pytest
 
-from fullrank.paper.cells import SCALES, ConfigError, cells, figures, table_names
+from fullrank.errors import ConfigError
+from fullrank.paper.cells import SCALES, cells, figures, table_names
 from fullrank.paper.published import published
-from fullrank.train import runs_of
-from shared_data import shared_data
+from fullrank.train import single_runs
+from paper.hyperparameters import HYPERPARAMETERS, hyperparameters_of
 
 
 def experiments(name, scale, **options):
@@ -14,33 +13,20 @@ def experiments(name, scale, **options):
             yield cell, config
 
 
-def hyperparameters():
-    file = shared_data().parent / "paper" / "hyperparameters.csv"
-    with file.open() as stream:
-        return {(r["dataset"], r["family"]): r for r in csv.DictReader(stream)}
-
-
 @pytest.mark.parametrize("name", table_names())
 def test_the_scale_paper_has_the_papers_hyperparameters(name):
-    truth = hyperparameters()
     for cell, config in experiments(name, "paper"):
         family = "CombC" if cell.row.startswith("CombC") else "ExpC"
-        if (row := truth.get((cell.column, family))) is None:
-            assert cell.column in ("MUTAG", "PROTEINS", "IMDB-BINARY")
+        found = hyperparameters_of(config)
+        if cell.column in ("MUTAG", "PROTEINS", "IMDB-BINARY"):
+            collab = HYPERPARAMETERS["COLLAB", family]
+            assert found == collab._replace(hidden=64, epochs=100)
             continue
-        assert config.training.batch_size == int(row["batch_size"])
-        assert config.model.layers == int(row["layers"])
-        assert config.model.hidden == int(row["hidden"])
-        assert config.optimizer.lr == float(row["lr"])
-        assert config.schedule.every == int(row["step_size"])
-        assert config.schedule.factor == float(row["lr_decay"])
-        assert config.model.dropout == float(row["dropout"])
-        assert config.model.readout == row["readout"]
-        assert config.model.batch_norm == (row["batch_norm"] == "yes")
+        paper = HYPERPARAMETERS[cell.column, family]
         # Fewer epochs than the authors' only once the learning rate is below 5%.
-        epochs = config.training.epochs
-        left = config.schedule.factor ** (epochs // config.schedule.every)
-        assert epochs == int(row["epochs_authors_code"]) or left < 0.05
+        left = found.factor ** (found.epochs // found.every)
+        assert found.epochs == paper.epochs or left < 0.05
+        assert found == paper._replace(epochs=found.epochs)
 
 
 @pytest.mark.parametrize("name", table_names())
@@ -120,7 +106,7 @@ def test_expc_s_has_the_papers_choices():
 def test_tables_and_figures_share_their_runs(scale):
     def ids(name, only=()):
         found = experiments(name, scale, only=only, seeds=1)
-        return {run.id for _, config in found for run in runs_of(config)}
+        return {run.digest for _, config in found for run in single_runs(config)}
 
     ablation = ids("ablation-qm9")
     assert ids("baselines-qm9", ["ExpC-s", "CombC"]) < ablation
@@ -136,7 +122,19 @@ def test_sets_with_folds_are_done_by_both_protocols_on_the_given_folds(tmp_path)
         config = cell.candidates[None]
         assert config.split.kind == cell.protocol
         assert config.split.folder == tmp_path / "COLLAB"
-        assert len(runs_of(config)) == 10
+        assert len(single_runs(config)) == 10
+
+
+def test_the_experiment_of_an_s():
+    (fixed,) = cells("ablation-qm9", "small", ["ExpC-4", "mu"])
+    assert fixed.candidate(None) == fixed.candidate(4) == fixed.candidates[None]
+    assert fixed.candidate(8) is None
+    (choice,) = cells("baselines-qm9", "small", ["ExpC-s", "mu"])
+    assert choice.candidate(4).changed(seeds=[0]) == fixed.candidate(4).changed(
+        seeds=[0]
+    )
+    assert choice.candidate(None) is None
+    assert list(choice.only(8).candidates) == [8]
 
 
 def test_only_takes_models_data_sets_and_protocols():
@@ -154,7 +152,7 @@ def test_only_takes_models_data_sets_and_protocols():
         (("ablation-qm9", "smal"), ["'smal'", "did you mean 'small'"]),
         (("ablation-qm9", "small", ["ExpC-33"]), ["'ExpC-33'", "'ExpC-3"]),
         (("ablation-qm9", "small", ["qm9/gab"]), ["'qm9/gab'", "'qm9/gap'"]),
-        (("ablation-qm9", "small", [], None, 5), ["cosine", "--epochs"]),
+        (("ablation-qm9", "small", [], None, 5), ["cosine", "5 epochs"]),
     ],
 )
 def test_what_does_not_exist(call, words):

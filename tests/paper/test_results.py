@@ -1,13 +1,12 @@
 import json
-import re
 import statistics
 from pathlib import Path
 
 import pytest
 
-from fullrank.paper.cells import cells
-from fullrank.paper.results import collect, read_runs, with_chosen_s
-from paper.samples import runs_for, write_qm9, write_run
+from fullrank.errors import RunError
+from fullrank.paper.results import collect, read_runs
+from paper.samples import COMMIT, runs_for, write_qm9, write_run
 
 
 def result_of(runs, table, row, column, protocol="split", scale="small"):
@@ -31,13 +30,18 @@ def test_mean_and_deviation_over_seeds_with_curves_and_origin(qm9):
     assert (cell.wanted, cell.done, cell.epochs) == (3, 3, 30)
     assert cell.curves["valid"] == [pytest.approx(0.808)] * 30
     assert cell.curves["train"] == [pytest.approx(0.404)] * 30
-    assert [run["seed"] for run in cell.runs] == [0, 1, 2]
-    assert all(run["commit"] == "0123456789abcdef" for run in cell.runs)
-    assert all((qm9 / run["run"]).is_dir() for run in cell.runs)
+    assert [run.seed for run in cell.runs] == [0, 1, 2]
+    assert all((run.commit, run.s) == (COMMIT, 4) for run in cell.runs)
+    assert [run.valid for run in cell.runs] == pytest.approx([0.8, 0.808, 0.816])
+    assert all((qm9 / run.run).is_dir() for run in cell.runs)
+    assert cell.other_runs == []
 
 
 def test_s_is_chosen_on_validation_not_on_test(qm9, tmp_path):
-    assert result_of(qm9, "baselines-qm9", "ExpC-s", "qm9/mu").s == 16
+    cell = result_of(qm9, "baselines-qm9", "ExpC-s", "qm9/mu")
+    assert cell.s == 16
+    assert {run.s for run in cell.runs} == {16}
+    assert {run.s for run in cell.other_runs} == {4, 8, 32}
     for s, valid, test in ((4, 0.3, 0.9), (8, 0.5, 0.1)):
         args = ("baselines-qm9", "small", tmp_path, ["ExpC-s", "mu"], 1, s)
         write_run(*runs_for(*args), "mae", valid, test)
@@ -66,11 +70,15 @@ def test_no_choice_between_runs_of_different_seeds(tmp_path):
 
 
 def test_a_cell_without_runs_is_missing_and_an_untouched_table_is_left_out(qm9):
-    cell = result_of(qm9, "ablation-qm9", "ExpC-4", "qm9/H")
-    assert (cell.mean, cell.done, cell.wanted) == (None, 0, 3)
-    found = {(t.name, t.scale) for t in collect(read_runs(qm9))}
+    found = {(t.name, t.scale): t for t in collect(read_runs(qm9))}
+    (cell,) = (
+        cell
+        for cell in found["ablation-qm9", "small"].missing
+        if (cell.row, cell.column) == ("ExpC-4", "qm9/H")
+    )
+    assert cell.runs == 3
     tables = ("ablation-qm9", "baselines-qm9", "structural")
-    assert found == {(table, "small") for table in tables}
+    assert found.keys() == {(table, "small") for table in tables}
 
 
 def test_gin_takes_the_epoch_of_the_best_mean_test_curve(tmp_path):
@@ -114,22 +122,6 @@ def test_gin_takes_the_s_that_fair_chose(tmp_path):
     assert cell.note == "s = 5 not run yet"  # and it may be better
 
 
-def test_gin_is_run_with_the_chosen_s_only_once_fair_is_complete(tmp_path):
-    planned = cells("baselines-ogb-tu", "small", ["ExpC-s", "MUTAG"], runs=tmp_path)
-
-    def candidates():
-        return {c.protocol: [*c.candidates] for c in with_chosen_s(planned)}
-
-    for s, valid in ((3, 0.6), (4, 0.9), (5, 0.7)):
-        assert candidates() == {"gin": [3, 4, 5], "fair": [3, 4, 5]}
-        only = ["ExpC-s", "MUTAG", "fair"]
-        for run in runs_for("baselines-ogb-tu", "small", tmp_path, only, 1, s):
-            write_run(run, "accuracy", valid, 0.5, [0.5] * 15)
-    assert candidates() == {"gin": [4], "fair": [3, 4, 5]}
-    (gin,) = (cell for cell in planned if cell.protocol == "gin")
-    assert [*with_chosen_s([gin])[0].candidates] == [4]
-
-
 def test_the_folds_of_zhang_are_found_and_named(tmp_path):
     runs = runs_for("baselines-ogb-tu", "paper", tmp_path, ["GIN", "MUTAG", "fair"])
     for run in runs:
@@ -144,7 +136,7 @@ def test_runs_trained_longer_are_still_the_tables(tmp_path):
     only = ["CombC", "ogbg-molhiv"]
     (run,) = runs_for("baselines-ogb-tu", "paper", tmp_path, only)
     longer = run.changed(training={"epochs": 400})
-    assert longer.id == run.id
+    assert longer.digest == run.digest
     write_run(longer, "rocauc", 0.8, 0.77)
     cell = result_of(
         tmp_path, "baselines-ogb-tu", "CombC", "ogbg-molhiv", "split", "paper"
@@ -174,51 +166,79 @@ def test_complete_folds_of_our_own_count_before_a_few_of_zhangs(tmp_path):
     assert (combc.done, combc.note) == (10, "10 stratified folds")
 
 
-def test_folders_of_another_version_are_named_and_the_rest_is_read(qm9, tmp_path):
+def test_runs_that_cannot_be_read_are_named_and_the_rest_is_read(tmp_path):
     write_qm9(tmp_path, seeds=1)
     folders = sorted(tmp_path.iterdir())
     config = folders[0] / "config.yaml"
     config.write_text(config.read_text() + "new_option: 3\n")
     folders[1].rename(tmp_path / "qm9-expc-000000000000")
     (folders[2] / "result.json").unlink()
-    found = read_runs(tmp_path)
-    assert list(found.unread) == sorted([folders[0].name, "qm9-expc-000000000000"])
-    assert "another version" in found.unread[folders[0].name]
-    assert "new_option" in found.unread[folders[0].name]
-    assert folders[1].name in found.unread["qm9-expc-000000000000"]
-    assert found.unfinished == [folders[2].name]
-    assert sum(map(len, found.runs.values())) == len(folders) - 3
+    counts = read_runs(tmp_path).counts
+    assert list(counts.unread) == sorted([folders[0].name, "qm9-expc-000000000000"])
+    assert "new_option" in counts.unread[folders[0].name]
+    assert folders[1].name in counts.unread["qm9-expc-000000000000"]
+    assert counts.unfinished == [folders[2].name]
+    assert counts.finished == len(folders) - 3
 
 
 @pytest.mark.parametrize(
     ("file", "broken", "why"),
     [
-        ("environment.json", {"processor": None}, None),
-        ("environment.json", "commit", "another version of fullrank.*'commit'"),
-        ("result.json", "parameters", "another version of fullrank.*'parameters'"),
-        ("result.json", {"test": {"mae": None}}, "mae of its test part is no number"),
+        ("environment.json", "commit", "commit"),
+        ("environment.json", {"processor": None}, "processor"),
+        ("result.json", "parameters", "parameters"),
+        ("result.json", {"test": {"mae": None}}, "mae of its test part"),
+        ("result.json", {"test": {"rmse": 1.0}}, "mae of its test part"),
         ("result.json", {"valid": {"mae": None}}, "mae of its validation part"),
-        ("result.json", {"test": None}, "another version of fullrank"),
+        ("result.json", {"valid": {}}, "mae of its validation part"),
+        ("result.json", {"test": None}, "test"),
     ],
 )
 def test_a_run_without_what_a_table_needs_is_named(tmp_path, file, broken, why):
     """``broken`` is what replaces a value, or the name of one that is missing."""
-    (run,) = runs_for("ablation-qm9", "small", tmp_path, ["CombC", "mu"])
-    write_run(run, "mae", 0.5, 0.5)
-    values = json.loads((run.folder / file).read_text())
+    (config,) = runs_for("ablation-qm9", "small", tmp_path, ["CombC", "mu"])
+    run = write_run(config, "mae", 0.5, 0.5)
+    values = json.loads((run.path / file).read_text())
     if isinstance(broken, str):
         del values[broken]
     else:
         values |= broken
-    (run.folder / file).write_text(json.dumps(values))
+    (run.path / file).write_text(json.dumps(values))
     found = read_runs(tmp_path)
-    if why is None:
-        assert not found.unread
-    else:
-        assert re.search(why, found.unread[run.id])
-        assert collect(found) == []
+    assert why in found.counts.unread[run.id]
+    assert collect(found) == []
+
+
+def test_runs_on_data_of_different_content_are_not_mixed(tmp_path):
+    configs = [
+        *runs_for("ablation-qm9", "small", tmp_path, ["CombC", "mu"], 3),
+        *runs_for("ablation-qm9", "small", tmp_path, ["ExpC-4", "mu"], 3),
+    ]
+    for config in configs[:-1]:
+        write_run(config, "mae", 0.5, 0.5)
+    # Another seed of one model, and the same seed of another one, on edited data.
+    edited = [
+        write_run(config, "mae", 0.1, 0.1, data="edited")
+        for config in (configs[-1], configs[0])
+    ]
+    found = read_runs(tmp_path)
+    assert set(found.counts.unread) == {run.id for run in edited}
+    assert found.counts.finished == 5
+    table = next(t for t in collect(found) if t.name == "ablation-qm9")
+    assert table.cell("CombC", "qm9/mu", "split").by_seed == {0: 0.5, 1: 0.5, 2: 0.5}
+    assert table.cell("ExpC-4", "qm9/mu", "split").by_seed == {0: 0.5, 1: 0.5}
+
+
+def test_other_runs_of_a_user_are_not_the_papers_affair(tmp_path):
+    (config,) = runs_for("ablation-qm9", "small", tmp_path, ["CombC", "mu"])
+    own = config.changed(model={"hidden": 7})
+    for data in ("content", "edited"):
+        write_run(own, "mae", 0.5, 0.5, data=data)
+    found = read_runs(tmp_path)
+    assert (found.counts.finished, found.counts.unread) == (2, {})
+    assert collect(found) == []
 
 
 def test_no_folder(tmp_path):
-    with pytest.raises(ValueError, match="there is no folder .*nothing"):
+    with pytest.raises(RunError, match="nothing"):
         read_runs(tmp_path / "nothing")

@@ -22,7 +22,8 @@ def report(
     ),
 ) -> None:
     """Show the runs that are there beside the published numbers."""
-    from fullrank.paper.record import make_record, read_record
+    from fullrank.paper.record import read_record
+    from fullrank.paper.results import make_record
     from fullrank.report.reproduction import write_reproduction
 
     if not source.is_file():
@@ -32,7 +33,7 @@ def report(
     else:
         record = read_record(source)
     console = Console(stderr=True)
-    for name, reason in record["runs"]["unread"].items():
+    for name, reason in record.runs.unread.items():
         console.print(
             f"not read: {name}: {reason}",
             style="yellow",

@@ -1,8 +1,9 @@
 """``fullrank reproduce``: the runs of a table or figure, then the page."""
 
 import contextlib
-from collections import ChainMap, Counter
-from collections.abc import Iterator, Mapping, Sequence
+import functools
+import time
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,14 +13,14 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from fullrank.allocator import keep_memory
 from fullrank.cli.report import JOIN
 from fullrank.cli.train import stopping_politely
 
 if TYPE_CHECKING:
-    from fullrank.paper.cells import Cell
-    from fullrank.paper.grid import Board, Outcome
+    from fullrank.paper.record import ResultsRecord
+    from fullrank.paper.reproduce import Plan
     from fullrank.train import Config
+    from fullrank.train.sweep import RunOutcome, SweepState
 
 app = typer.Typer(add_completion=False)
 
@@ -50,38 +51,39 @@ def reproduce(
     out: Path = typer.Option(Path("reproduction"), help="Where the page goes."),
 ) -> None:
     """Do the runs of a table that are not done yet, and show it beside the paper's."""
-    from fullrank.paper.cells import ONE_SPLIT, cells, figures, table_names
-    from fullrank.paper.grid import unfinished
-    from fullrank.paper.record import epochs_of_runs, read_record
-    from fullrank.paper.reproduce import single_runs
-    from fullrank.paper.results import with_chosen_s
+    from fullrank.paper.cells import cells, figures, table_names
+    from fullrank.paper.record import read_record
+    from fullrank.paper.reproduce import Plan
+    from fullrank.paper.reproduce import reproduce as run_plan
 
     if list_tables:
         print("\n".join([*table_names(), *figures()]))
         return
     if table is None:
         raise typer.BadParameter("which table? --list shows them")
-    chosen = cells(table, scale, only, seeds, epochs, folds, runs)
     console = Console(stderr=True)
-    others = [read_record(file) for file in join]
-    elsewhere = dict(ChainMap(*map(epochs_of_runs, others)))
+    joined = [read_record(file) for file in join]
+    plan = Plan(cells(table, scale, only, seeds, epochs, folds, runs), joined)
     if dry_run:
-        _show_costs(with_chosen_s(chosen), elsewhere, Console())
+        _show_costs(plan, Console())
         return
-    planned = single_runs(with_chosen_s(chosen))
+    planned = plan.runs
+    done = len(planned) - len(plan.unfinished(planned))
     console.print(
-        f"{table}, scale {scale}: {len(planned):,} runs, "
-        f"{len(planned) - len(unfinished(planned, elsewhere)):,} of them done already",
+        f"{table}, scale {scale}: {len(planned):,} runs, {done:,} of them done already",
         highlight=False,
     )
-    outcomes: list[Outcome] = []
-    # The protocol fair first: it chooses the s that gin is done with.
-    for protocols in (("fair", ONE_SPLIT), ("gin",)):
-        now = [cell for cell in chosen if cell.protocol in protocols]
-        todo = unfinished(single_runs(with_chosen_s(now)), elsewhere)
-        with stopping_politely():
-            outcomes += _run(todo, workers, ray, cpus, gpus, retries, console)
-    _write_page(runs, others, out, console)
+    run = functools.partial(
+        _run,
+        workers=workers,
+        ray=ray,
+        cpus=cpus,
+        gpus=gpus,
+        retries=retries,
+        console=console,
+    )
+    outcomes = run_plan(plan, run)
+    _write_page(runs, joined, out, console)
     _end(outcomes, console)
 
 
@@ -93,39 +95,37 @@ def _run(
     gpus: float,
     retries: int,
     console: Console,
-) -> "list[Outcome]":
-    from fullrank.paper import grid
+) -> "list[RunOutcome]":
+    from fullrank.train.sweep import run_here, run_in_processes, run_on_ray
 
-    if not todo:
-        return []
-    with _overview(todo, console) as watch:
+    with stopping_politely(), _overview(console) as watch:
         if ray is not None:
-            return grid.run_on_ray(todo, ray, watch, cpus, gpus, retries, keep_memory)
+            return run_on_ray(todo, ray, watch, cpus, gpus, retries)
         if workers > 1:
-            return grid.run_in_processes(todo, workers, watch, keep_memory)
-        return grid.run_here(todo, watch)
+            return run_in_processes(todo, workers, watch)
+        return run_here(todo, watch)
 
 
 def _write_page(
-    runs: Path, others: Sequence[dict[str, Any]], out: Path, console: Console
+    runs: Path, joined: "Sequence[ResultsRecord]", out: Path, console: Console
 ) -> None:
-    from fullrank.paper.record import make_record
+    from fullrank.paper.results import make_record
     from fullrank.report.reproduction import write_reproduction
 
-    if others:  # which may have all the runs
+    if joined:  # which may have all the runs
         runs.mkdir(parents=True, exist_ok=True)
     if not runs.is_dir():
         return
-    page = write_reproduction(out, make_record(runs, others))
+    page = write_reproduction(out, make_record(runs, joined))
     console.print(f"the page is {page}", highlight=False, soft_wrap=True)
 
 
-def _end(outcomes: "Sequence[Outcome]", console: Console) -> None:
+def _end(outcomes: "Sequence[RunOutcome]", console: Console) -> None:
     failed = [outcome for outcome in outcomes if outcome.state == "failed"]
     if failed:
         runs: dict[str, list[str]] = {}
         for outcome in failed:
-            runs.setdefault(outcome.message, []).append(outcome.run)
+            runs.setdefault(outcome.message, []).append(outcome.name)
         console.print(f"{len(failed)} of {len(outcomes)} runs failed:", style="red")
         for reason, (first, *others) in runs.items():
             more = f" and {len(others):,} more" if others else ""
@@ -135,9 +135,9 @@ def _end(outcomes: "Sequence[Outcome]", console: Console) -> None:
 
 
 @contextlib.contextmanager
-def _overview(todo: "Sequence[Config]", console: Console) -> Iterator[Any]:
+def _overview(console: Console) -> Iterator[Any]:
     """Show what runs where: live for a person, else a line for each run."""
-    shown = _Overview({config.id: config for config in todo}, console)
+    shown = _Overview(console)
     if not console.is_terminal:
         yield shown.lines
         return
@@ -146,25 +146,24 @@ def _overview(todo: "Sequence[Config]", console: Console) -> Iterator[Any]:
 
 
 class _Overview:
-    """What a person sees of a grid."""
+    """What a person sees of a sweep."""
 
-    def __init__(self, configs: "dict[str, Config]", console: Console) -> None:
-        self.configs = configs
+    def __init__(self, console: Console) -> None:
         self.console = console
-        self.board: Board | None = None
+        self.state: SweepState | None = None
         self.told = 0
 
-    def keep(self, board: "Board") -> None:
-        self.board = board
+    def keep(self, state: "SweepState") -> None:
+        self.state = state
 
-    def lines(self, board: "Board") -> None:
+    def lines(self, state: "SweepState") -> None:
         from fullrank.train.progress import human_time
 
-        for outcome in board.outcomes[self.told :]:
+        for outcome in state.outcomes[self.told :]:
             self.told += 1
             why = f": {outcome.message}" if outcome.message else ""
             self.console.print(
-                f"{self.told}/{len(self.configs)} {outcome.state} {outcome.run} "
+                f"{self.told}/{state.total} {outcome.state} {outcome.name} "
                 f"in {human_time(outcome.seconds)}, {outcome.where}{why}",
                 markup=False,
                 highlight=False,
@@ -172,25 +171,26 @@ class _Overview:
             )
 
     def table(self) -> Any:
-        from fullrank.train.journal import read_rows
+        from fullrank.train import RunFolder
         from fullrank.train.progress import human_time
+        from fullrank.train.sweep import run_name
 
-        if self.board is None:
+        if self.state is None:
             return Text("starting")
         table = Table("run", "epoch", "since", "where", box=None, pad_edge=False)
-        for run, (where, seconds) in self.board.running.items():
-            config = self.configs[run]
-            done = len(read_rows(config.folder / "metrics.csv"))
-            epochs = f"{done}/{config.training.epochs}"
-            table.add_row(run, epochs, human_time(seconds), where)
-        states = Counter(self.board.states.values())
-        counts = ", ".join(f"{number} {state}" for state, number in states.items())
-        return Group(table, Text(counts))
+        for run in list(self.state.running.values()):
+            done = len(RunFolder(run.folder).curve) if run.folder else 0
+            table.add_row(
+                run_name(run.config),
+                f"{done}/{run.config.training.epochs}",
+                human_time(time.time() - run.since),
+                run.where,
+            )
+        counts = self.state.counts.items()
+        return Group(table, Text(", ".join(f"{n} {state}" for state, n in counts)))
 
 
-def _show_costs(
-    cells: "Sequence[Cell]", elsewhere: Mapping[str, int], console: Console
-) -> None:
+def _show_costs(plan: "Plan", console: Console) -> None:
     from fullrank.paper.reproduce import estimate
     from fullrank.train.progress import human, human_time
 
@@ -198,7 +198,7 @@ def _show_costs(
     for heading in ("runs", "done", "parameters", "time left"):
         table.add_column(heading, justify="right")
     costs = []
-    for cost in estimate(cells, elsewhere):
+    for cost in estimate(plan):
         costs.append(cost)
         table.add_row(
             cost.cell.row,

@@ -3,7 +3,7 @@ stands for."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib import resources
 from pathlib import Path
@@ -13,11 +13,14 @@ import yaml
 from pydantic import BaseModel, ConfigDict
 
 from fullrank.errors import ConfigError, nearest
-from fullrank.train.config import AGGREGATORS, FOLDS, Config, parse, yaml_values
+from fullrank.paper.ready import ready_config
+from fullrank.train.config import AGGREGATORS, Config, parse
 
 SCALES = ("paper", "small")
-#: What a data set without folds is tested by: its one split.
-ONE_SPLIT = "split"
+#: How a number is measured: ``gin`` and ``fair`` on folds, ``split`` on one split.
+Protocol = Literal["gin", "fair", "split"]
+ON_FOLDS: tuple[Protocol, ...] = ("gin", "fair")
+ONE_SPLIT: Protocol = "split"
 # Replaced by a scale, not changed: the options of one schedule mean nothing to another.
 _WHOLE = ("optimizer", "schedule")
 
@@ -75,7 +78,7 @@ class Scale(_Data):
     settings: dict[str, dict[str, Any]] = {}
 
 
-class Table(_Data):
+class PaperTable(_Data):
     """Rows of models, columns of data sets, and two scales."""
 
     title: str
@@ -93,7 +96,7 @@ class PaperFigure(_Data):
 
 
 @dataclass(frozen=True)
-class Cell:
+class PlannedCell:
     """One number of a table, by one protocol.
 
     Attributes:
@@ -104,8 +107,24 @@ class Cell:
     scale: str
     row: str
     column: str
-    protocol: str
+    protocol: Protocol
     candidates: Mapping[int | None, Config]
+
+    @property
+    def place(self) -> tuple[str, str, Protocol]:
+        """Row, column and protocol."""
+        return self.row, self.column, self.protocol
+
+    def candidate(self, s: int | None) -> Config | None:
+        """The experiment with this s, which None leaves to the row."""
+        fixed = self.candidates.get(None)
+        if fixed is not None:
+            return fixed if s in (None, fixed.model.s) else None
+        return self.candidates.get(s)
+
+    def only(self, s: int | None) -> "PlannedCell":
+        """The same cell without a choice of s."""
+        return replace(self, candidates={s: self.candidates[s]})
 
 
 def table_names() -> list[str]:
@@ -114,7 +133,8 @@ def table_names() -> list[str]:
     )
 
 
-def load_table(name: str) -> Table:
+@cache
+def load_table(name: str) -> PaperTable:
     """The table of that name."""
     if name not in table_names():
         raise ConfigError(
@@ -124,7 +144,7 @@ def load_table(name: str) -> Table:
     values = _yaml(_folder("tables") / f"{name}.yaml")
     if isinstance(values["scales"], str):  # those of another table
         values["scales"] = load_table(values["scales"]).scales
-    return Table.model_validate(values)
+    return PaperTable.model_validate(values)
 
 
 def figures() -> dict[str, PaperFigure]:
@@ -141,7 +161,7 @@ def cells(
     epochs: int | None = None,
     folds: Path | None = None,
     runs: Path = Path("runs"),
-) -> list[Cell]:
+) -> list[PlannedCell]:
     """The cells of a table or figure that can be run, row by row.
 
     Args:
@@ -163,7 +183,7 @@ def cells(
         )
     chosen = _Chosen(table, figure.rows if figure else table.rows, only)
     return [
-        Cell(name, scale, row, column, protocol, candidates)
+        PlannedCell(name, scale, row, column, protocol, candidates)
         for row in chosen.rows
         for column in chosen.columns
         for protocol, candidates in _experiments(
@@ -173,15 +193,21 @@ def cells(
     ]
 
 
+@cache
+def all_cells(name: str, scale: str) -> tuple[PlannedCell, ...]:
+    """The cells of a table as it is, which reading results asks for again and again."""
+    return tuple(cells(name, scale))
+
+
 class _Chosen:
     """The rows, columns and protocols that ``only`` names."""
 
     def __init__(
-        self, table: Table, rows: Sequence[str] | Mapping, only: Sequence[str]
+        self, table: PaperTable, rows: Sequence[str] | Mapping, only: Sequence[str]
     ) -> None:
         short = {column.rpartition("/")[2]: column for column in table.columns}
         names = [short.get(name, name) for name in only]
-        protocols = (*FOLDS, ONE_SPLIT)
+        protocols = (*ON_FOLDS, ONE_SPLIT)
         for name in names:
             if name not in (*rows, *table.columns, *protocols):
                 known = [*rows, *table.columns, *short, *protocols]
@@ -196,7 +222,7 @@ class _Chosen:
 
 
 def _experiments(
-    table: Table,
+    table: PaperTable,
     scale: str,
     row: str,
     column: str,
@@ -204,7 +230,7 @@ def _experiments(
     epochs: int | None,
     folds: Path | None,
     runs: Path,
-) -> Iterator[tuple[str, dict[int | None, Config]]]:
+) -> Iterator[tuple[Protocol, dict[int | None, Config]]]:
     """Each protocol of a cell with its experiments."""
     model, place, size = table.rows[row], table.columns[column], table.scales[scale]
     ready = (place.like or column).replace("/", "-")
@@ -219,14 +245,14 @@ def _experiments(
         if values["schedule"]["name"] != "step":
             raise ConfigError(
                 f"at the scale {scale} the schedule is {values['schedule']['name']} "
-                f"over all epochs, so the runs of {epochs} epochs would be others; "
-                f"leave --epochs out"
+                f"over all epochs, so runs of {epochs} epochs would be different "
+                f"ones; leave the number of epochs to the table"
             )
         values["training"]["epochs"] = epochs
     values["runs"] = runs
-    in_folds = values.get("split", {}).get("kind") in FOLDS
+    in_folds = values.get("split", {}).get("kind") in ON_FOLDS
     values["seeds"] = list(range(seeds or _default_seeds(size, in_folds)))
-    for protocol in FOLDS if in_folds else [ONE_SPLIT]:
+    for protocol in ON_FOLDS if in_folds else (ONE_SPLIT,):
         if in_folds:
             values["split"]["kind"] = protocol
             # Zhang et al. have ten folds.
@@ -235,8 +261,9 @@ def _experiments(
         yield protocol, _candidates(values, model, place)
 
 
-# Hundreds of cells are made of a few dozen files.
-_ready = cache(yaml_values)
+@cache  # hundreds of cells are made of a few dozen files
+def _ready(name: str) -> dict[str, Any]:
+    return yaml.safe_load(ready_config(name))
 
 
 def _default_seeds(scale: Scale, in_folds: bool) -> int:

@@ -5,17 +5,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from statistics import fmean
-from typing import Any
+from typing import Literal
 
 import yaml
 from pydantic import BaseModel, ConfigDict
 from scipy.stats import binomtest
 
-from fullrank.paper.published import metric_of
-from fullrank.paper.results import CellResult, TableResult
+from fullrank.paper.published import Better, Number
+from fullrank.paper.record import CellResult, TableResult, Verdict
 
 LEVEL = 0.05
-HOLDS, DOES_NOT, NOT_ENOUGH = "holds", "does not", "not enough runs"
 RULE = (
     "Two models are compared on the same data set with the same seed; on sets with "
     "folds, by the protocol fair and the mean of the same folds. Whether a gain is "
@@ -49,16 +48,6 @@ class Claim(BaseModel):
     sparse: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class Verdict:
-    """What the runs at one scale, or the published numbers, say of a claim."""
-
-    verdict: str
-    wins: int
-    pairs: int
-    p: float | None
-
-
 def claims() -> list[Claim]:
     file = resources.files("fullrank.paper") / "claims.yaml"
     values = yaml.safe_load(file.read_text(encoding="utf-8"))
@@ -70,18 +59,19 @@ def sign_test(differences: Sequence[float]) -> Verdict:
     wins = sum(difference > 0 for difference in differences)
     pairs = wins + sum(difference < 0 for difference in differences)
     if 0.5**pairs >= LEVEL:
-        return Verdict(NOT_ENOUGH, wins, pairs, None)
+        return Verdict(verdict="not enough runs", wins=wins, pairs=pairs, p=None)
     p = float(binomtest(wins, pairs, alternative="greater").pvalue)
-    return Verdict(HOLDS if p < LEVEL else DOES_NOT, wins, pairs, p)
+    verdict: Literal["holds", "does not"] = "holds" if p < LEVEL else "does not"
+    return Verdict(verdict=verdict, wins=wins, pairs=pairs, p=p)
 
 
-def judge(claim: Claim, tables: Sequence[TableResult]) -> Mapping[str, Verdict]:
+def judge(claim: Claim, tables: Sequence[TableResult]) -> dict[str, Verdict]:
     """The verdict on a claim at each scale."""
     found = {table.scale: table for table in tables if table.name == claim.table}
     return {scale: sign_test(_gains(claim, table)) for scale, table in found.items()}
 
 
-def judge_published(claim: Claim, numbers: Mapping[tuple[str, str], Any]) -> Verdict:
+def judge_published(claim: Claim, numbers: Mapping[tuple[str, str], Number]) -> Verdict:
     """The verdict of the same rule on the paper's own table, one pair a data set."""
     gains = {}
     for (row, column), number in numbers.items():
@@ -98,7 +88,7 @@ class _Pair:
 
     better: float
     worse: float
-    direction: str
+    direction: Better
 
     @property
     def gain(self) -> float:
@@ -114,14 +104,13 @@ class _Pair:
 
 def _gains(claim: Claim, table: TableResult) -> list[float]:
     pairs = {}
-    for column, protocol in table.columns:
-        if protocol == "gin":
+    for column in table.columns:
+        if column.protocol == "gin":
             continue
-        better = table.cell(claim.better, column, protocol)
-        worse = table.cell(claim.worse, column, protocol)
-        _, direction = metric_of(column)
+        better = table.cell(claim.better, column.name, column.protocol)
+        worse = table.cell(claim.worse, column.name, column.protocol)
         for seed, one, other in _shared(better, worse):
-            pairs[column, seed] = _Pair(one, other, direction)
+            pairs[column.name, seed] = _Pair(one, other, column.better)
     return _differences(claim, pairs)
 
 

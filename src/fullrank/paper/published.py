@@ -6,6 +6,9 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from types import MappingProxyType
+from typing import Literal, cast
+
+Better = Literal["min", "max"]
 
 
 @dataclass(frozen=True)
@@ -14,22 +17,22 @@ class Number:
 
     Attributes:
         metric: ``mae``, or ``accuracy_pct``, ``rocauc_pct``, ``ap_pct``, ``f1_pct``.
-        better: ``min`` or ``max``.
+        better: Whether low or high values are.
         mean: As printed.
         std: As printed, if it is.
     """
 
     metric: str
-    better: str
+    better: Better
     mean: float
     std: float | None
 
 
-def metric_of(column: str) -> tuple[str, str]:
+def metric_of(column: str) -> tuple[str, Better]:
     """The metric of a data set or target, and whether ``min`` or ``max`` is better."""
     for row in _rows():
         if row["dataset"] == column:
-            return row["metric"], row["better"]
+            return row["metric"], cast(Better, row["better"])
     return "accuracy_pct", "max"  # the TU sets that the paper does not use
 
 
@@ -40,7 +43,7 @@ def published(table: str) -> Mapping[tuple[str, str], Number]:
         {
             (row["model"], row["dataset"]): Number(
                 row["metric"],
-                row["better"],
+                cast(Better, row["better"]),
                 float(row["mean"]),
                 float(row["std"]) if row["std"] else None,
             )

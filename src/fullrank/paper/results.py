@@ -1,278 +1,267 @@
 """From run folders to the cells of the paper's tables."""
 
+import math
 import statistics
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from operator import itemgetter, mul
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
-from typing import Any
 
-from fullrank.paper.cells import SCALES, Cell, cells, load_table, table_names
-from fullrank.paper.published import Number, published
-from fullrank.train import Config, finished, load_config, runs_of, summarize
-from fullrank.train.config import FOLDS
-from fullrank.train.files import read_json
-from fullrank.train.journal import read_curve
+from fullrank import __version__
+from fullrank.errors import FullrankError, RunError
+from fullrank.paper.cells import (
+    ON_FOLDS,
+    SCALES,
+    PlannedCell,
+    Protocol,
+    all_cells,
+    figures,
+    load_table,
+    table_names,
+)
+from fullrank.paper.claims import RULE, claims, judge, judge_published
+from fullrank.paper.published import metric_of, published
+from fullrank.paper.record import (
+    ZHANG,
+    CellResult,
+    ClaimResult,
+    MissingCell,
+    PublishedCell,
+    ResultsRecord,
+    RunCounts,
+    RunRecord,
+    TableColumn,
+    TableResult,
+    TableRow,
+    Values,
+    in_order,
+    rounded,
+)
+from fullrank.train import Config, Result, RunFolder, summarize
+from fullrank.train.config import digest_of
+from fullrank.train.environment import Environment
 from fullrank.train.metrics import LOWER_IS_BETTER
+from fullrank.train.run_folder import Identity
 
 # Where curves come from: the part that the epochs are watched on.
 _WATCHED = {"gin": "test"}
-_DIGITS = 5
-_SEED_AND_FOLD = itemgetter("seed", "fold")
-#: Table, scale, row, column and protocol of a cell.
-Place = tuple[str, str, str, str, str]
+#: The cells of a document by table, scale, row, column and protocol.
+Places = Mapping[tuple[str, ...], CellResult]
 
 
 @dataclass(frozen=True)
-class Run:
-    """A finished run."""
+class FinishedRun:
+    """What is in the folder of a finished run."""
 
+    folder: RunFolder
+    identity: Identity
     config: Config
-    result: Mapping[str, Any]
-    environment: Mapping[str, Any]
+    result: Result
+    environment: Environment
+
+    @classmethod
+    def read(cls, folder: RunFolder) -> "FinishedRun | None":
+        """Read a run, unless it is not finished."""
+        identity, config, result = folder.identity, folder.config, folder.result
+        if result is None:
+            return None
+        run = cls(folder, identity, config, result, folder.environment)
+        if run.is_of_a_table:
+            run._check()
+        return run
+
+    @property
+    def is_of_a_table(self) -> bool:
+        return self.config.experiment_digest in _experiments_of_the_tables()
+
+    def _check(self) -> None:
+        """Refuse a run without the numbers that a table shows of it."""
+        metric = self.result.metric
+        spread = summarize(self.config, [self.folder]).test.get(metric)
+        measured = {"test": spread.mean if spread else None}
+        if self.config.split.kind != "gin":
+            measured["validation"] = self.result.valid.get(metric)
+        for part, value in measured.items():
+            if value is None or not math.isfinite(value):
+                raise RunError(f"{metric} of its {part} part is not a number")
+
+
+def validation(result: Result) -> float | None:
+    """The metric on validation in the units of the paper's tables; by the protocol gin
+    there is none."""
+    value = result.valid.get(result.metric)
+    return None if value is None else _factor(result.metric) * value
 
 
 @dataclass(frozen=True)
-class RunFolder:
-    """What a folder of run folders holds.
+class FoundRuns:
+    """What a folder of runs holds.
 
     Attributes:
-        runs: The finished ones by experiment, seeds and folds together.
-        unfinished: Names of those that have no result yet.
-        unread: Why a folder could not be read, by its name.
+        runs: The finished ones of the paper's experiments by `experiment_digest`.
+        counts: Of all runs.
     """
 
-    folder: Path
-    runs: Mapping[str, Sequence[Run]]
-    unfinished: Sequence[str]
-    unread: Mapping[str, str]
+    runs: Mapping[str, Sequence[FinishedRun]]
+    counts: RunCounts
 
 
-@dataclass(frozen=True)
-class CellResult:
-    """A number of ours, or what is missing for it.
+def make_record(folder: Path, join: Sequence[ResultsRecord] = ()) -> ResultsRecord:
+    """Read a folder of runs and set them beside the published numbers.
 
-    Attributes:
-        mean, std: Over seeds, or over the folds of all seeds, as the paper does; in the
-            units of the paper's table.
-        by_seed: The value of each seed.
-        s: The one that was chosen on validation, and `tried` ones.
-        wanted, done: Runs of the table's own number of seeds, and finished ones.
-        note: What a reader must know about the number.
-        epochs, longer: How long the runs were, and by how much longer than planned.
-        folds: Whose they are.
-        curves: Mean over the runs, for each epoch: ``train`` and the part watched.
+    Args:
+        folder: Of run folders.
+        join: Documents of other runs, whose seeds are added.
     """
-
-    row: str
-    column: str
-    protocol: str
-    wanted: int
-    done: int
-    mean: float | None = None
-    std: float | None = None
-    by_seed: Mapping[int, float] = field(default_factory=dict)
-    s: int | None = None
-    tried: Sequence[int] = ()
-    note: str = ""
-    epochs: int | None = None
-    longer: int = 0
-    parameters: int | None = None
-    seconds_per_epoch: float | None = None
-    peak_memory: int | None = None
-    folds: str = ""
-    curves: Mapping[str, Sequence[float]] = field(default_factory=dict)
-    runs: Sequence[Mapping[str, Any]] = ()
-
-    def joined(self, other: "CellResult") -> "CellResult":
-        """The cell of the seeds of both, or the one with more runs where they share
-        seeds or cannot be one: with folds, a choice of s, or another length. Time and
-        memory are those of this one's runs."""
-        alike = (self.s, self.epochs) == (other.s, other.epochs)
-        chosen = self.folds or len(self.tried) > 1
-        if not alike or chosen or self.by_seed.keys() & other.by_seed.keys():
-            return max(self, other, key=lambda cell: (bool(cell.by_seed), cell.done))
-        by_seed = dict(sorted({**self.by_seed, **other.by_seed}.items()))
-        shares = [len(cell.by_seed) / len(by_seed) for cell in (self, other)]
-
-        def mean(*values: float) -> float:
-            return sum(map(mul, shares, values))
-
-        return replace(
-            self,
-            done=self.done + other.done,
-            mean=statistics.fmean(by_seed.values()),
-            std=statistics.stdev(by_seed.values()),
-            by_seed=by_seed,
-            curves={
-                part: list(map(_rounded, map(mean, curve, other.curves[part])))
-                for part, curve in self.curves.items()
-            },
-            runs=sorted([*self.runs, *other.runs], key=_SEED_AND_FOLD),
-        )
+    found = read_runs(folder)
+    tables = collect(found, join)
+    return ResultsRecord(
+        fullrank=__version__,
+        made=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        runs=found.counts,
+        rule=RULE,
+        claims=[
+            ClaimResult(
+                says=claim.says,
+                table=claim.table,
+                published=judge_published(claim, published(claim.table)),
+                scales=judge(claim, tables),
+            )
+            for claim in claims()
+        ],
+        tables=tables,
+        figures=figures(),
+    )
 
 
-@dataclass(frozen=True)
-class TableResult:
-    """A table at one scale, ours and published."""
-
-    name: str
-    title: str
-    scale: str
-    about: str
-    rows: Sequence[str]
-    columns: Sequence[tuple[str, str]]
-    cells: Sequence[CellResult]
-    published: Mapping[tuple[str, str], Number]
-
-    def cell(self, row: str, column: str, protocol: str) -> CellResult | None:
-        wanted = (row, column, protocol)
-        found = (c for c in self.cells if (c.row, c.column, c.protocol) == wanted)
-        return next(found, None)
-
-
-def read_runs(folder: Path) -> RunFolder:
-    """Read every run folder in ``folder``."""
+def read_runs(folder: Path) -> FoundRuns:
+    """Read every run in ``folder``."""
     if not folder.is_dir():
-        raise ValueError(
+        raise RunError(
             f"there is no folder {str(folder)!r}; `fullrank reproduce` makes one, or "
-            f"say which with its name"
+            f"give the name of another"
         )
-    runs: dict[str, list[Run]] = defaultdict(list)
+    finished: list[FinishedRun] = []
     unfinished, unread = [], {}
-    for file in sorted(folder.glob("*/config.yaml")):
-        home = file.parent
-        if (home / "summary.json").exists():
-            continue
+    for run_folder in RunFolder.all_in(folder):
         try:
-            config = _config_of(file)
-            result = finished(config)
-            if result is None:
-                unfinished.append(home.name)
-                continue
-            machine = read_json(home / "environment.json")
-            run = Run(config, result, machine)
-            _check(run)
-            runs[experiment(config)].append(run)
-        except (ValueError, OSError) as error:
-            unread[home.name] = str(error)
-    return RunFolder(folder, runs, unfinished, unread)
+            run = FinishedRun.read(run_folder)
+        except (FullrankError, OSError) as error:
+            unread[run_folder.id] = str(error)
+            continue
+        if run is None:
+            unfinished.append(run_folder.id)
+        else:
+            finished.append(run)
+    ours = [run for run in finished if run.is_of_a_table]
+    other_data = _on_other_data(ours)
+    runs: dict[str, list[FinishedRun]] = defaultdict(list)
+    for run in ours:
+        if run.folder.id not in other_data:
+            runs[run.config.experiment_digest].append(run)
+    counts = RunCounts(
+        finished=len(finished) - len(other_data),
+        unfinished=unfinished,
+        unread=dict(sorted({**unread, **other_data}.items())),
+    )
+    return FoundRuns(runs, counts)
 
 
-def _check(run: Run) -> None:
-    """Refuse a run without all that a table shows of it."""
-    try:
-        _provenance(run)
-        metric = run.result["metric"]
-        measured = {
-            "test": summarize(run.config)["test"][metric]["mean"],
-            "validation": run.result["valid"].get(metric, 0.0),
-        }
-    except (KeyError, TypeError, AttributeError) as error:
-        raise ValueError(
-            f"it was written by another version of fullrank: {error!r}"
-        ) from None
-    for part, value in measured.items():
-        if value is None:
-            raise ValueError(f"{metric} of its {part} part is no number")
+def _on_other_data(runs: Sequence[FinishedRun]) -> dict[str, str]:
+    """The runs on a data set whose content is not what it is for most runs, and why
+    they cannot be compared."""
+    sets: dict[tuple[str, str], list[FinishedRun]] = defaultdict(list)
+    for run in runs:
+        options = digest_of(run.config.data.determining())
+        sets[run.identity.dataset, options].append(run)
+    found = {}
+    for (dataset, _), on_set in sets.items():
+        usual, count = Counter(r.identity.data for r in on_set).most_common(1)[0]
+        for run in on_set:
+            if run.identity.data != usual:
+                found[run.folder.id] = (
+                    f"its data differ in content from those of {count} other runs on "
+                    f"{dataset}; move the runs on one of the two to another folder"
+                )
+    return found
 
 
-def experiment(config: Config) -> str:
-    """The name that all seeds and folds of an experiment share."""
-    return config.changed(seeds=[0], split={"fold": None}).id
+@cache
+def _experiments_of_the_tables() -> frozenset[str]:
+    return frozenset(
+        config.experiment_digest
+        for name in table_names()
+        for scale in SCALES
+        for cell in all_cells(name, scale)
+        for config in cell.candidates.values()
+    )
 
 
-def collect(
-    found: RunFolder, others: Sequence[Mapping[Place, CellResult]] = ()
-) -> list[TableResult]:
+def collect(found: FoundRuns, join: Sequence[ResultsRecord] = ()) -> list[TableResult]:
     """Every table at every scale that has at least one finished run.
 
     Args:
         found: Run folders.
-        others: Cells of other runs, by their places, that ours are joined with.
+        join: Documents of other runs, whose cells are joined with ours.
     """
-    tables = [_table(name, scale, found) for name in table_names() for scale in SCALES]
-    for cells_of_others in others:
-        tables = [_joined_table(table, cells_of_others) for table in tables]
-    return [table for table in tables if any(cell.done for cell in table.cells)]
-
-
-def _joined_table(
-    table: TableResult, others: Mapping[Place, CellResult]
-) -> TableResult:
-    joined = []
-    for cell in table.cells:
-        place = (table.name, table.scale, cell.row, cell.column, cell.protocol)
-        joined.append(cell.joined(others[place]) if place in others else cell)
-    return replace(table, cells=joined)
-
-
-def with_chosen_s(planned: Sequence[Cell]) -> list[Cell]:
-    """The same cells, where those of the protocol ``gin`` keep only the s that the
-    protocol ``fair`` chose, if all its runs are finished."""
-    return [
-        cell
-        if cell.protocol != "gin" or (s := _chosen_by_fair(cell)) is None
-        else replace(cell, candidates={s: cell.candidates[s]})
-        for cell in planned
+    others = [_places(record) for record in join]
+    tables = [
+        _table(name, scale, found, others) for name in table_names() for scale in SCALES
     ]
+    return [table for table in tables if table.cells]
 
 
-def _chosen_by_fair(cell: Cell) -> int | None:
-    """The s that is best on the validation parts of the same runs by ``fair``."""
-    if len(cell.candidates) == 1:
-        return None
-    runs: dict[int | None, list[Run]] = {}
-    for s, config in cell.candidates.items():
-        singles = runs_of(config.changed(split={"kind": "fair"}))
-        results = [finished(single, or_longer=True) for single in singles]
-        if None in results:
-            return None
-        runs[s] = [
-            Run(single, result, {})
-            for single, result in zip(singles, results, strict=True)
-            if result is not None
-        ]
-    return _best(runs)
+def _places(record: ResultsRecord) -> Places:
+    return {
+        (table.name, table.scale, *cell.place): cell
+        for table in record.tables
+        for cell in table.cells
+        if cell.by_seed
+    }
 
 
-def _config_of(file: Path) -> Config:
-    home = file.parent
-    try:
-        config = load_config(file, [f"runs={home.parent}"])
-    except ValueError as error:
-        raise ValueError(
-            f"it was written by another version of fullrank: {error}"
-        ) from None
-    if config.id != home.name:
-        raise ValueError(
-            f"it was written by another version of fullrank or changed by hand: its "
-            f"configuration belongs to {config.id}"
-        )
-    return config
-
-
-def _table(name: str, scale: str, found: RunFolder) -> TableResult:
+def _table(
+    name: str, scale: str, found: FoundRuns, others: Sequence[Places]
+) -> TableResult:
     table = load_table(name)
     numbers = published(name)
-    planned = cells(name, scale)
-    chosen: dict[tuple[str, str], tuple[int | None, str]] = {}
-    # The fair protocol first: its validation parts choose s for the other one.
-    fair_first = sorted(planned, key=lambda cell: cell.protocol != "fair")
-    results = _with_folds_named([_cell(cell, found, chosen) for cell in fair_first])
-    columns = list(dict.fromkeys((cell.column, cell.protocol) for cell in planned))
-    rows = list(dict.fromkeys([*(row for row, _ in numbers), *table.rows]))
+    planned = all_cells(name, scale)
+    results: dict[tuple[str, ...], CellResult] = {}
+    # The protocol fair first: its validation parts choose s for gin.
+    for cell in sorted(planned, key=lambda cell: cell.protocol != "fair"):
+        result = _cell(cell, found, results.get((cell.row, cell.column, "fair")))
+        for places in others:
+            if other := places.get((name, scale, *cell.place)):
+                result = result.joined(other)
+        results[cell.place] = result
+    named = _with_folds_named(list(results.values()))
+    columns = dict.fromkeys((cell.column, cell.protocol) for cell in planned)
+    rows = dict.fromkeys([*(row for row, _ in numbers), *table.rows])
     return TableResult(
-        name,
-        table.title,
-        scale,
-        table.scales[scale].about,
-        rows,
-        columns,
-        results,
-        numbers,
+        name=name,
+        title=table.title,
+        scale=scale,
+        about=table.scales[scale].about,
+        rows=[TableRow(name=row, cited=row not in table.rows) for row in rows],
+        columns=[_column(column, protocol) for column, protocol in columns],
+        cells=[cell for cell in named if cell.done],
+        missing=[
+            MissingCell(row=c.row, column=c.column, protocol=c.protocol, runs=c.wanted)
+            for c in named
+            if not c.done
+        ],
+        published=[
+            PublishedCell(row=row, column=column, mean=number.mean, std=number.std)
+            for (row, column), number in numbers.items()
+        ],
     )
+
+
+def _column(name: str, protocol: Protocol) -> TableColumn:
+    metric, better = metric_of(name)
+    return TableColumn(name=name, protocol=protocol, metric=metric, better=better)
 
 
 def _with_folds_named(results: Sequence[CellResult]) -> list[CellResult]:
@@ -281,178 +270,195 @@ def _with_folds_named(results: Sequence[CellResult]) -> list[CellResult]:
     for result in results:
         kinds[result.column].add(result.folds)
     return [
-        replace(result, note=_joined(result.note, result.folds))
-        if len(kinds[result.column] - {""}) > 1
+        result.model_copy(update={"note": _notes(result.note, result.folds)})
+        if len(kinds[result.column] - {""}) > 1 and result.folds not in result.note
         else result
         for result in results
     ]
 
 
-def _joined(*notes: str) -> str:
+def _notes(*notes: str) -> str:
     return "; ".join(filter(None, notes))
 
 
-def _cell(
-    cell: Cell,
-    found: RunFolder,
-    chosen: dict[tuple[str, str], tuple[int | None, str]],
-) -> CellResult:
-    """A cell's result; ``chosen`` holds the s of fair and what is to be said of it."""
-    place = (cell.row, cell.column)
-    candidates = dict(cell.candidates)
-    by_fair, note = chosen.get(place, (None, ""))
-    if by_fair is not None:
-        candidates = {by_fair: candidates[by_fair]}
-    wanted = sum(len(runs_of(config)) for config in candidates.values())
-    complete: dict[int | None, dict[int, list[Run]]] = {}
+def _cell(cell: PlannedCell, found: FoundRuns, fair: CellResult | None) -> CellResult:
+    """A cell's result; ``fair`` is that of the same row and column by the protocol
+    fair, which chooses s."""
+    note = ""
+    if cell.protocol == "gin" and fair is not None and fair.s in cell.candidates:
+        note = _not_run(fair.untried)
+        candidates = {fair.s: cell.candidates[fair.s]}
+    else:
+        candidates = dict(cell.candidates)
+    wanted = sum(_folds_of(c) * len(c.seeds) for c in candidates.values())
+    complete: dict[int | None, dict[int, list[FinishedRun]]] = {}
     done = 0
     for s, config in candidates.items():
-        runs = _runs_of_cell(config, cell.column, found)
+        runs = _runs_of_cell(config, found)
         done += len(runs)
         if seeds := _complete_seeds(config, runs):
             complete[s] = seeds
-    common = (cell.row, cell.column, cell.protocol, wanted, done)
+    empty = CellResult(
+        row=cell.row,
+        column=cell.column,
+        protocol=cell.protocol,
+        wanted=wanted,
+        done=done,
+    )
     if not complete:
-        return CellResult(*common)
+        return empty
     if len(candidates) > 1 and cell.protocol == "gin":
         note = "s is chosen on validation: the protocol fair is not run yet"
-        return CellResult(*common, note=note)
+        return empty.model_copy(update={"note": note})
     if len(candidates) > 1:
-        missing = [str(s) for s in candidates if s not in complete]
-        note = f"s = {', '.join(missing)} not run yet" if missing else ""
+        note = _not_run([s for s in candidates if s not in complete])
     shared = sorted(set.intersection(*map(set, complete.values())))
     if not shared:
-        return CellResult(*common, note="no seed is run with every s yet")
+        note = "no seed is run with every s yet"
+        return empty.model_copy(update={"note": note})
     comparable = {
         s: [run for seed in shared for run in seeds[seed]]
         for s, seeds in complete.items()
     }
-    s = _best(comparable)
-    chosen[place] = s, note
-    return _measured(common, cell, comparable[s], s, note, found.folder)
+    return _measured(empty, cell, comparable, note)
 
 
-def _runs_of_cell(config: Config, column: str, found: RunFolder) -> list[Run]:
+def _not_run(untried: Sequence[int | None]) -> str:
+    return f"s = {', '.join(map(str, untried))} not run yet" if untried else ""
+
+
+def _runs_of_cell(config: Config, found: FoundRuns) -> list[FinishedRun]:
     """The runs that are as long as the table's or longer: of one length, and on the
     folds of Zhang et al. or on our own, whichever has the most of them."""
-    options = [config]
-    if config.split.kind in FOLDS:
-        options.insert(0, config.changed(split={"folder": Path(column)}))
     alike = defaultdict(list)
-    for option in options:
-        for run in found.runs.get(experiment(option), ()):
-            epochs = run.config.training.epochs
-            if epochs >= config.training.epochs:
-                alike[option.id, epochs].append(run)
-    return max(alike.values(), key=len, default=[])
+    for run in found.runs.get(config.experiment_digest, ()):
+        if (epochs := run.config.training.epochs) >= config.training.epochs:
+            alike[run.identity.folds or "", epochs].append(run)
+    # Of equally many, those of Zhang et al. come first.
+    in_turn = (alike[kind] for kind in sorted(alike, reverse=True))
+    return max(in_turn, key=len, default=[])
 
 
-def _complete_seeds(config: Config, runs: Sequence[Run]) -> dict[int, list[Run]]:
-    """The runs of the seeds of which every fold is done."""
-    folds = len(runs_of(config.changed(seeds=[0])))
+def _complete_seeds(
+    config: Config, runs: Sequence[FinishedRun]
+) -> dict[int, list[FinishedRun]]:
+    """The runs of the seeds of which every fold is done, in the order of the folds."""
     seeds = defaultdict(list)
-    for run in runs:
-        seeds[run.config.seeds[0]].append(run)
-    return {seed: seeds[seed] for seed in sorted(seeds) if len(seeds[seed]) == folds}
+    for run in sorted(runs, key=lambda run: run.result.fold or 0):
+        seeds[run.result.seed].append(run)
+    return {
+        seed: seeds[seed]
+        for seed in sorted(seeds)
+        if len(seeds[seed]) == _folds_of(config)
+    }
 
 
-def _best(complete: Mapping[int | None, Sequence[Run]]) -> int | None:
+def _folds_of(config: Config) -> int:
+    return config.split.folds if config.split.kind in ON_FOLDS else 1
+
+
+def _best(complete: Mapping[int | None, Sequence[FinishedRun]]) -> int | None:
     """The s that is best on validation."""
     if len(complete) == 1:
         return next(iter(complete))
-    metric = next(iter(complete.values()))[0].result["metric"]
+    metric = next(iter(complete.values()))[0].result.metric
     better = min if metric in LOWER_IS_BETTER else max
-    return better(complete, key=lambda s: _validation(complete[s]))
+
+    def score(s: int | None) -> float:
+        return statistics.fmean(_known(validation(run.result)) for run in complete[s])
+
+    return better(complete, key=score)
 
 
-def _validation(runs: Sequence[Run]) -> float:
-    return statistics.fmean(r.result["valid"][r.result["metric"]] for r in runs)
+def _known(value: float | None) -> float:
+    """A number, as `FinishedRun.read` has checked."""
+    assert value is not None
+    return value
+
+
+def _factor(metric: str) -> float:
+    return 1.0 if metric in LOWER_IS_BETTER else 100.0
 
 
 def _measured(
-    common: tuple[str, str, str, int, int],
-    cell: Cell,
-    runs: Sequence[Run],
-    s: int | None,
+    empty: CellResult,
+    cell: PlannedCell,
+    complete: Mapping[int | None, Sequence[FinishedRun]],
     note: str,
-    folder: Path,
 ) -> CellResult:
+    """The cell of the best s."""
+    s = _best(complete)
+    runs = complete[s]
     first = runs[0].config
     planned = cell.candidates[s].training.epochs
     longer = first.training.epochs - planned
     if longer:
-        note = _joined(note, f"{first.training.epochs} epochs instead of {planned}")
-    seeds = sorted({run.config.seeds[0] for run in runs})
-    whole = first.changed(seeds=seeds, split={"fold": None}, runs=folder)
-    summary = summarize(whole)
-    metric = summary["metric"]
-    factor = 1.0 if metric in LOWER_IS_BETTER else 100.0
-    spread = summary["test"][metric]
-    values = [factor * value for value in spread["values"]]
-    per_seed = len(values) // len(seeds)
-    return CellResult(
-        *common,
-        mean=factor * spread["mean"],
-        std=None if spread["std"] is None else factor * spread["std"],
-        by_seed={
-            seed: statistics.fmean(values[i * per_seed : (i + 1) * per_seed])
-            for i, seed in enumerate(seeds)
-        },
-        s=s,
-        tried=[candidate for candidate in cell.candidates if candidate is not None],
-        note=note,
-        epochs=first.training.epochs,
-        longer=longer,
-        parameters=summary["parameters"],
-        seconds_per_epoch=summary["seconds_per_epoch"],
-        peak_memory=summary["peak_memory"],
-        folds=_folds(first),
-        curves=_curves(runs, metric, cell.protocol, factor),
-        runs=sorted(map(_provenance, runs), key=_SEED_AND_FOLD),
+        note = _notes(note, f"{first.training.epochs} epochs instead of {planned}")
+    summary = summarize(first, [run.folder for run in runs])
+    factor = _factor(summary.metric)
+    spread = summary.test[summary.metric]
+    by_seed: dict[int, list[float]] = defaultdict(list)
+    for run, value in zip(runs, spread.values, strict=True):
+        by_seed[run.result.seed].append(factor * _known(value))
+    return empty.model_copy(
+        update={
+            "mean": factor * _known(spread.mean),
+            "std": None if spread.std is None else factor * spread.std,
+            "by_seed": {seed: statistics.fmean(v) for seed, v in by_seed.items()},
+            "s": s,
+            "tried": [candidate for candidate in cell.candidates if candidate],
+            "note": note,
+            "epochs": first.training.epochs,
+            "longer": longer,
+            "parameters": summary.parameters,
+            "seconds_per_epoch": summary.seconds_per_epoch,
+            "peak_memory": summary.peak_memory,
+            "folds": _folds(runs[0]),
+            "curves": _curves(runs, summary.metric, cell.protocol, factor),
+            "runs": in_order(list(map(_provenance, runs))),
+            "other_runs": [
+                _provenance(run)
+                for other, others in complete.items()
+                if other != s
+                for run in others
+            ],
+        }
     )
 
 
-def _folds(config: Config) -> str:
-    if config.split.kind not in FOLDS:
+def _folds(run: FinishedRun) -> str:
+    if run.config.split.kind not in ON_FOLDS:
         return ""
-    if config.split.folder is not None:
-        return f"{config.split.folds} folds of Zhang et al."
-    return f"{config.split.folds} stratified folds"
+    kind = "stratified folds" if run.identity.folds is None else ZHANG
+    return f"{run.config.split.folds} {kind}"
 
 
 def _curves(
-    runs: Sequence[Run], metric: str, protocol: str, factor: float
-) -> dict[str, list[float]]:
-    parts = ("train", _WATCHED.get(protocol, "valid"))
-    curves = {}
-    for part in parts:
-        of_runs = [
-            read_curve(run.config.folder / "metrics.csv", f"{part}_{metric}")
-            for run in runs
-        ]
+    runs: Sequence[FinishedRun], metric: str, protocol: str, factor: float
+) -> dict[str, Values]:
+    curves: dict[str, Values] = {}
+    for part in ("train", _WATCHED.get(protocol, "valid")):
+        of_runs = [run.folder.curve.column(f"{part}_{metric}") for run in runs]
         curves[part] = [
-            _rounded(factor * statistics.fmean(values))
+            rounded(factor * statistics.fmean(values))
             for values in zip(*of_runs, strict=False)
         ]
     return curves
 
 
-def _rounded(value: float) -> float:
-    return float(f"{value:.{_DIGITS}g}")
-
-
-def _provenance(run: Run) -> dict[str, Any]:
-    config, result, machine = run.config, run.result, run.environment
-    return {
-        "run": result["run"],
-        "seed": result["seed"],
-        "fold": result["fold"],
-        "best_epoch": result["best_epoch"],
-        "commit": machine["commit"],
-        "earlier_commits": machine.get("earlier_commits", []),
-        "machine": f"{machine['processor']}, {machine['threads']} of "
-        f"{machine['cores']} cores",
-        "versions": f"fullrank {machine['fullrank']}, torch {machine['torch']}, "
-        f"PyG {machine['torch_geometric']}",
-        "epochs": config.training.epochs,
-    }
+def _provenance(run: FinishedRun) -> RunRecord:
+    result, machine = run.result, run.environment
+    return RunRecord(
+        run=result.run,
+        seed=result.seed,
+        fold=result.fold,
+        best_epoch=result.best_epoch,
+        commit=machine.commit,
+        earlier_commits=list(machine.earlier_commits),
+        machine=f"{machine.processor}, {machine.threads} of {machine.cores} cores",
+        versions=f"fullrank {machine.fullrank}, torch {machine.torch}, "
+        f"PyG {machine.torch_geometric}",
+        epochs=run.config.training.epochs,
+        s=run.config.model.s,
+        valid=validation(result),
+    )

@@ -1,12 +1,22 @@
 """The paper's tables, ours beside published: a page, a Markdown file, a JSON file."""
 
-import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
+from fullrank.paper.record import (
+    CellResult,
+    PublishedCell,
+    ResultsRecord,
+    RunRecord,
+    TableColumn,
+    TableResult,
+    TableRow,
+    Verdict,
+)
 from fullrank.report.page import (
     PALETTE,
     Block,
@@ -29,7 +39,7 @@ _PROTOCOLS = {
 
 
 @dataclass(frozen=True)
-class Cell:
+class GridCell:
     """What stands in a place of a table.
 
     Attributes:
@@ -46,62 +56,61 @@ class Cell:
     css: str = ""
 
 
-def write_reproduction(folder: Path, record: Mapping[str, Any]) -> Path:
+def write_reproduction(folder: Path, record: ResultsRecord) -> Path:
     """Write ``results.html``, ``results.md`` and ``results.json``; return the page."""
     folder.mkdir(parents=True, exist_ok=True)
     page = folder / "results.html"
     page.write_text(page_of(record), encoding="utf-8")
     (folder / "results.md").write_text(markdown_of(record), encoding="utf-8")
-    text = json.dumps(record, ensure_ascii=False, separators=(",", ":"))
-    (folder / "results.json").write_text(text + "\n", encoding="utf-8")
+    record.write(folder / "results.json")
     return page
 
 
-def page_of(record: Mapping[str, Any]) -> str:
+def page_of(record: ResultsRecord) -> str:
     """The page as one string of HTML."""
     sections = [Section("Claims", [_head(), *_claims(record)])]
-    sections += [_table_section(table) for table in record["tables"]]
+    sections += [_table_section(table) for table in record.tables]
     sections += _curve_sections(record)
-    if record["tables"]:
+    if record.tables:
         sections.append(Section("Cost", [_costs(record)]))
         sections.append(Section("Where each number comes from", [_origins(record)]))
-    unread = record["runs"]["unread"]
+    unread = record.runs.unread
     if unread:
         sections.append(
             Section("Not read", [Text(f"{k}: {why}") for k, why in unread.items()])
         )
-    made = {"fullrank": record["fullrank"], "made": record["made"]}
+    made = {"fullrank": record.fullrank, "made": record.made}
     return render_page(TITLE, _lead(record), sections, made)
 
 
-def markdown_of(record: Mapping[str, Any]) -> str:
+def markdown_of(record: ResultsRecord) -> str:
     """The same tables as Markdown, without curves."""
-    lines = [f"# {TITLE}", "", _lead(record), "", "## Claims", "", record["rule"], ""]
+    lines = [f"# {TITLE}", "", _lead(record), "", "## Claims", "", record.rule, ""]
     rows = [[claim, *_plain(cells)] for claim, *cells in _claim_rows(record)]
     lines += _markdown_table(_claim_columns(record), rows)
-    for table in record["tables"]:
+    for table in record.tables:
         lines += ["", f"## {_table_title(table)}", "", *_about(table), ""]
         rows = [_plain(row) for row in _grid(table)]
         lines += _markdown_table(_columns(table), rows)
-    if record["tables"]:
+    if record.tables:
         lines += ["", "## Cost", ""]
         rows = [_plain(row) for row in _cost_rows(record)]
         lines += _markdown_table(_COST_COLUMNS, rows)
         lines += ["", "## Where the numbers come from", ""]
         lines += [f"- {origin}" for origin in _origins_in_short(record)]
         lines += ["", "Every run, with its seed and fold, is in `results.json`."]
-    for name, why in record["runs"]["unread"].items():
+    for name, why in record.runs.unread.items():
         lines += ["", f"Not read: `{name}`: {why}"]
-    lines += ["", f"Made by `fullrank report` {record['fullrank']}, {record['made']}."]
+    lines += ["", f"Made by `fullrank report` {record.fullrank}, {record.made}."]
     return "\n".join(lines) + "\n"
 
 
-def _lead(record: Mapping[str, Any]) -> str:
-    runs = record["runs"]
-    missing = sum(len(table["missing"]) for table in record["tables"])
-    shown = {run["run"] for _, cell in _measured(record) for run in cell["runs"]}
+def _lead(record: ResultsRecord) -> str:
+    runs = record.runs
+    missing = sum(len(table.missing) for table in record.tables)
+    shown = {run.run for _, cell in _measured(record) for run in cell.runs}
     return (
-        f"Made of {len(shown):,} finished runs; {len(runs['unfinished']):,} more "
+        f"Made of {len(shown):,} finished runs; {len(runs.unfinished):,} more "
         f"are begun. Each cell has our mean ± standard deviation (over seeds, on sets "
         f"with folds over folds), the best of ours in bold, and the published number "
         f"below it, again with the best in bold. {missing:,} cells of the tables below "
@@ -112,7 +121,7 @@ def _lead(record: Mapping[str, Any]) -> str:
 # Claims
 
 
-def _claim_columns(record: Mapping[str, Any]) -> list[str]:
+def _claim_columns(record: ResultsRecord) -> list[str]:
     return [
         "claim",
         "the paper's own numbers",
@@ -120,31 +129,31 @@ def _claim_columns(record: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def _scales(record: Mapping[str, Any]) -> list[str]:
-    return list(dict.fromkeys(table["scale"] for table in record["tables"]))
+def _scales(record: ResultsRecord) -> list[str]:
+    return list(dict.fromkeys(table.scale for table in record.tables))
 
 
-def _claim_rows(record: Mapping[str, Any]) -> Iterator[list[Any]]:
-    nothing = {"verdict": "not enough runs", "wins": 0, "pairs": 0, "p": None}
-    for claim in record["claims"]:
-        verdicts = [claim["scales"].get(scale, nothing) for scale in _scales(record)]
-        published = _verdict(claim["published"])
-        if not claim["published"]["pairs"]:
-            published = Cell("not published", css="verdict not-enough-runs")
-        yield [claim["says"], published, *map(_verdict, verdicts)]
+def _claim_rows(record: ResultsRecord) -> Iterator[list[Any]]:
+    nothing = Verdict(verdict="not enough runs", wins=0, pairs=0, p=None)
+    for claim in record.claims:
+        verdicts = [claim.scales.get(scale, nothing) for scale in _scales(record)]
+        published = _verdict(claim.published)
+        if not claim.published.pairs:
+            published = GridCell("not published", css="verdict not-enough-runs")
+        yield [claim.says, published, *map(_verdict, verdicts)]
 
 
-def _verdict(verdict: Mapping[str, Any]) -> Cell:
-    p = "" if verdict["p"] is None else f", p = {verdict['p']:.2g}"
-    return Cell(
-        verdict["verdict"],
-        note=f"{verdict['wins']} of {verdict['pairs']} pairs{p}",
-        css=f"verdict {verdict['verdict'].replace(' ', '-')}",
+def _verdict(verdict: Verdict) -> GridCell:
+    p = "" if verdict.p is None else f", p = {verdict.p:.2g}"
+    return GridCell(
+        verdict.verdict,
+        note=f"{verdict.wins} of {verdict.pairs} pairs{p}",
+        css=f"verdict {verdict.verdict.replace(' ', '-')}",
     )
 
 
-def _claims(record: Mapping[str, Any]) -> Iterator[Block]:
-    yield Text(record["rule"])
+def _claims(record: ResultsRecord) -> Iterator[Block]:
+    yield Text(record.rule)
     yield _table_block(
         _claim_columns(record), _claim_rows(record), "", "claims", left=True
     )
@@ -153,35 +162,33 @@ def _claims(record: Mapping[str, Any]) -> Iterator[Block]:
 # Tables
 
 
-def _table_section(table: Mapping[str, Any]) -> Section:
+def _table_section(table: TableResult) -> Section:
     blocks: list[Block] = [Text(line) for line in _about(table)]
     blocks.append(
-        _table_block(
-            _columns(table), _grid(table), "", f"{table['name']} {table['scale']}"
-        )
+        _table_block(_columns(table), _grid(table), "", f"{table.name} {table.scale}")
     )
     return Section(_table_title(table), blocks)
 
 
-def _table_title(table: Mapping[str, Any]) -> str:
-    return f"{table['title']}, scale {table['scale']} ({table['name']})"
+def _table_title(table: TableResult) -> str:
+    return f"{table.title}, scale {table.scale} ({table.name})"
 
 
-def _about(table: Mapping[str, Any]) -> list[str]:
+def _about(table: TableResult) -> list[str]:
     metrics = dict.fromkeys(
-        f"{_metric(column['metric'])} ({_DIRECTIONS[column['better']]})"
-        for column in table["columns"]
+        f"{_metric(column.metric)} ({_DIRECTIONS[column.better]})"
+        for column in table.columns
     )
     lines = [
-        f"Scale {table['scale']}: {table['about']}. Measured by {', '.join(metrics)}.",
+        f"Scale {table.scale}: {table.about}. Measured by {', '.join(metrics)}.",
     ]
-    if table["scale"] != "paper":
+    if table.scale != "paper":
         lines.append(
             "The published numbers are at the paper's scale: compare models within "
             "ours, not ours with the published."
         )
-    folds = dict.fromkeys(cell["folds"] for cell in table["cells"] if cell["folds"])
-    protocols = dict.fromkeys(c["protocol"] for c in table["columns"])
+    folds = dict.fromkeys(cell.folds for cell in table.cells if cell.folds)
+    protocols = dict.fromkeys(c.protocol for c in table.columns)
     explained = [_PROTOCOLS[p] for p in protocols if _PROTOCOLS[p]]
     if explained:
         lines.append(f"Protocols — {'; '.join([*explained, *folds])}.")
@@ -193,44 +200,42 @@ def _metric(name: str) -> str:
     return f"{_NAMES.get(base, base.upper())}{' in %' if name.endswith('_pct') else ''}"
 
 
-def _columns(table: Mapping[str, Any]) -> list[str]:
-    return ["model", *(_name(c["name"], c["protocol"]) for c in table["columns"])]
+def _columns(table: TableResult) -> list[str]:
+    return ["model", *(_name(c.name, c.protocol) for c in table.columns)]
 
 
 def _name(column: str, protocol: str) -> str:
     return column if protocol == "split" else f"{column} · {protocol}"
 
 
-def _grid(table: Mapping[str, Any]) -> Iterator[list[Any]]:
-    for row in table["rows"]:
-        name = Cell(row["name"], tag="cited" if row["cited"] else "")
-        yield [name, *(_cell(table, row, column) for column in table["columns"])]
+def _grid(table: TableResult) -> Iterator[list[Any]]:
+    for row in table.rows:
+        name = GridCell(row.name, tag="cited" if row.cited else "")
+        yield [name, *(_cell(table, row, column) for column in table.columns)]
 
 
-def _cell(
-    table: Mapping[str, Any], row: Mapping[str, Any], column: Mapping[str, Any]
-) -> Cell:
-    metric, name = column["metric"], row["name"]
+def _cell(table: TableResult, row: TableRow, column: TableColumn) -> GridCell:
+    metric, name = column.metric, row.name
     number = _published(table, name, column)
-    shown = "" if number is None else _spread(number["mean"], number["std"], metric)
-    best = number is not None and number["mean"] == _best_published(table, column)
-    if row["cited"]:
-        return Cell("", value="", published=shown, published_best=best)
-    found = _found(table, name, column)
-    if found is None or found["mean"] is None:
+    shown = "" if number is None else _spread(number.mean, number.std, metric)
+    best = number is not None and number.mean == _best_published(table, column)
+    if row.cited:
+        return GridCell("", value="", published=shown, published_best=best)
+    found = table.cell(name, column.name, column.protocol)
+    if found is None or found.mean is None:
         note = _progress(found) if found else ""
-        return Cell("missing", "", False, shown, best, note=note, css="missing")
+        return GridCell("missing", "", False, shown, best, note=note, css="missing")
     notes = [
-        f"s = {found['s']} of {', '.join(map(str, found['tried']))}"
-        if len(found["tried"]) > 1
+        f"s = {found.s} of {', '.join(map(str, found.tried))}"
+        if len(found.tried) > 1
         else "",
         _counted(found),
-        found["note"],
+        found.note,
     ]
-    return Cell(
-        _spread(found["mean"], found["std"], metric),
-        found["mean"],
-        found["mean"] == _best_of_ours(table, column),
+    return GridCell(
+        _spread(found.mean, found.std, metric),
+        found.mean,
+        found.mean == _best_of_ours(table, column),
         shown,
         best,
         note="; ".join(filter(None, notes)),
@@ -238,55 +243,40 @@ def _cell(
 
 
 def _published(
-    table: Mapping[str, Any], row: str, column: Mapping[str, Any]
-) -> Mapping[str, Any] | None:
+    table: TableResult, row: str, column: TableColumn
+) -> PublishedCell | None:
     """Published are one split, and folds by the protocol gin."""
-    if column["protocol"] == "fair":
+    if column.protocol == "fair":
         return None
-    place = (row, column["name"])
-    numbers = ((n["row"], n["column"], n) for n in table["published"])
-    return next((n for r, c, n in numbers if (r, c) == place), None)
+    numbers = (n for n in table.published if (n.row, n.column) == (row, column.name))
+    return next(numbers, None)
 
 
-def _best_published(
-    table: Mapping[str, Any], column: Mapping[str, Any]
-) -> float | None:
-    means = [n["mean"] for n in table["published"] if n["column"] == column["name"]]
+def _best_published(table: TableResult, column: TableColumn) -> float | None:
+    means = [n.mean for n in table.published if n.column == column.name]
     return _best(means, column)
 
 
-def _best_of_ours(table: Mapping[str, Any], column: Mapping[str, Any]) -> float | None:
+def _best_of_ours(table: TableResult, column: TableColumn) -> float | None:
     means = [
-        cell["mean"]
-        for cell in table["cells"]
-        if _place(cell) == (column["name"], column["protocol"])
-        and cell["mean"] is not None
+        cell.mean
+        for cell in table.cells
+        if (cell.column, cell.protocol) == (column.name, column.protocol)
+        and cell.mean is not None
     ]
     return _best(means, column) if len(means) > 1 else None
 
 
-def _best(means: Sequence[float], column: Mapping[str, Any]) -> float | None:
-    return (max if column["better"] == "max" else min)(means, default=None)
+def _best(means: Sequence[float], column: TableColumn) -> float | None:
+    return (max if column.better == "max" else min)(means, default=None)
 
 
-def _place(cell: Mapping[str, Any]) -> tuple[str, str]:
-    return cell["column"], cell["protocol"]
+def _progress(cell: CellResult) -> str:
+    return cell.note or f"{cell.done} of {cell.wanted} runs done"
 
 
-def _found(
-    table: Mapping[str, Any], row: str, column: Mapping[str, Any]
-) -> Mapping[str, Any] | None:
-    wanted = (column["name"], column["protocol"])
-    cells = (c for c in table["cells"] if c["row"] == row and _place(c) == wanted)
-    return next(cells, None)
-
-
-def _progress(cell: Mapping[str, Any]) -> str:
-    return cell["note"] or f"{cell['done']} of {cell['wanted']} runs done"
-
-
-def _counted(cell: Mapping[str, Any]) -> str:
-    count = len(cell["by_seed"])
+def _counted(cell: CellResult) -> str:
+    count = len(cell.by_seed)
     return f"{count} seed{'s' * (count > 1)}"
 
 
@@ -299,17 +289,20 @@ def _spread(mean: float, std: float | None, metric: str) -> str:
 # Curves
 
 
-def _curve_sections(record: Mapping[str, Any]) -> Iterator[Section]:
-    for table in record["tables"]:
-        figures = [f for f in record["figures"].values() if f["table"] == table["name"]]
-        if not figures:
-            rows = [row["name"] for row in table["rows"] if not row["cited"]]
-            figures = [{"title": f"Learning curves, {table['title']}", "rows": rows}]
-        for figure in figures:
-            panels = list(_panels(table, figure["rows"]))
-            if panels:
-                title = f"{figure['title']}, scale {table['scale']}"
-                yield Section(title, [Text(_CURVES), *_in_panels(panels)])
+def _curve_sections(record: ResultsRecord) -> Iterator[Section]:
+    for table in record.tables:
+        figures = {
+            figure.title: figure.rows
+            for figure in record.figures.values()
+            if figure.table == table.name
+        }
+        ours = tuple(row.name for row in table.rows if not row.cited)
+        for title, rows in (
+            figures or {f"Learning curves, {table.title}": ours}
+        ).items():
+            if panels := list(_panels(table, rows)):
+                heading = f"{title}, scale {table.scale}"
+                yield Section(heading, [Text(_CURVES), *_in_panels(panels)])
 
 
 _CURVES = (
@@ -318,15 +311,15 @@ _CURVES = (
 )
 
 
-def _panels(table: Mapping[str, Any], rows: Sequence[str]) -> Iterator[Figure]:
+def _panels(table: TableResult, rows: Sequence[str]) -> Iterator[Figure]:
     import plotly.graph_objects as go
 
-    colors = dict(zip(rows, PALETTE, strict=False))
-    for name, column in zip(_columns(table)[1:], table["columns"], strict=True):
+    colors = dict(zip(rows, cycle(PALETTE), strict=False))
+    for name, column in zip(_columns(table)[1:], table.columns, strict=True):
         figure = go.Figure()
         for row in rows:
-            cell = _found(table, row, column)
-            for part, curve in (cell or {}).get("curves", {}).items():
+            cell = table.cell(row, column.name, column.protocol)
+            for part, curve in (cell.curves if cell else {}).items():
                 figure.add_scatter(
                     x=list(range(1, len(curve) + 1)),
                     y=curve,
@@ -350,8 +343,8 @@ def _panels(table: Mapping[str, Any], rows: Sequence[str]) -> Iterator[Figure]:
             title={"text": name, "font": {"size": 14}},
             xaxis_title="epoch",
             yaxis={
-                "title": _metric(column["metric"]),
-                "type": "log" if column["better"] == "min" else "linear",
+                "title": _metric(column.metric),
+                "type": "log" if column.better == "min" else "linear",
             },
             legend={"orientation": "h", "y": -0.3, "font": {"size": 11}},
         )
@@ -377,30 +370,29 @@ _COST_COLUMNS = (
 )
 
 
-def _cost_rows(record: Mapping[str, Any]) -> Iterator[list[Any]]:
+def _cost_rows(record: ResultsRecord) -> Iterator[list[Any]]:
     for table, cell in _measured(record):
+        assert cell.peak_memory is not None  # as every cell with a mean has it
         yield [
-            table["name"],
-            table["scale"],
-            cell["row"],
-            _name(*_place(cell)),
-            Cell(f"{cell['parameters']:,}", cell["parameters"]),
-            Cell(str(cell["epochs"]), cell["epochs"]),
-            Cell(f"{cell['seconds_per_epoch']:.3g}", cell["seconds_per_epoch"]),
-            Cell(f"{cell['peak_memory'] / 1e6:,.0f}", cell["peak_memory"]),
+            table.name,
+            table.scale,
+            cell.row,
+            _name(cell.column, cell.protocol),
+            GridCell(f"{cell.parameters:,}", cell.parameters),
+            GridCell(str(cell.epochs), cell.epochs),
+            GridCell(f"{cell.seconds_per_epoch:.3g}", cell.seconds_per_epoch),
+            GridCell(f"{cell.peak_memory / 1e6:,.0f}", cell.peak_memory),
         ]
 
 
-def _measured(
-    record: Mapping[str, Any],
-) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any]]]:
-    for table in record["tables"]:
-        for cell in table["cells"]:
-            if cell["mean"] is not None:
+def _measured(record: ResultsRecord) -> Iterator[tuple[TableResult, CellResult]]:
+    for table in record.tables:
+        for cell in table.cells:
+            if cell.mean is not None:
                 yield table, cell
 
 
-def _costs(record: Mapping[str, Any]) -> Block:
+def _costs(record: ResultsRecord) -> Block:
     caption = (
         "Seconds are the median over the epochs of all runs, of training and "
         "validation; memory is the most that a process had during a run, data and "
@@ -410,7 +402,7 @@ def _costs(record: Mapping[str, Any]) -> Block:
     return _table_block(_COST_COLUMNS, _cost_rows(record), caption, "costs")
 
 
-def _origins(record: Mapping[str, Any]) -> Block:
+def _origins(record: ResultsRecord) -> Block:
     columns = (
         "table",
         "model",
@@ -425,26 +417,26 @@ def _origins(record: Mapping[str, Any]) -> Block:
     )
     rows = [
         [
-            f"{table['name']}, {table['scale']}",
-            cell["row"],
-            _name(*_place(cell)),
-            str(run["seed"]),
-            "" if run["fold"] is None else str(run["fold"]),
-            run["run"],
-            str(run["best_epoch"] + 1),
+            f"{table.name}, {table.scale}",
+            cell.row,
+            _name(cell.column, cell.protocol),
+            str(run.seed),
+            "" if run.fold is None else str(run.fold),
+            run.run,
+            str(run.best_epoch + 1),
             ", before it ".join(map(_short, _commits(run))),
-            run["machine"],
-            run["versions"],
+            run.machine,
+            run.versions,
         ]
         for table, cell in _measured(record)
-        for run in cell["runs"]
+        for run in cell.runs
     ]
     return _table_block(columns, rows, "", "runs", left=True)
 
 
-def _commits(run: Mapping[str, Any]) -> list[str | None]:
+def _commits(run: RunRecord) -> list[str | None]:
     """The commit that a run ended with, and those its first epochs are from."""
-    return [run["commit"], *reversed(run["earlier_commits"])]
+    return [run.commit, *reversed(run.earlier_commits)]
 
 
 def _short(commit: str | None) -> str:
@@ -453,13 +445,13 @@ def _short(commit: str | None) -> str:
     return f"{name[:12]}{', changed' if changed else ''}"
 
 
-def _origins_in_short(record: Mapping[str, Any]) -> list[str]:
+def _origins_in_short(record: ResultsRecord) -> list[str]:
     origins: dict[str, set[str]] = {}
     for _, cell in _measured(record):
-        for run in cell["runs"]:
+        for run in cell.runs:
             commits = ", before it ".join(map(str, _commits(run)))
-            origin = f"{run['machine']}; {run['versions']}; commit {commits}"
-            origins.setdefault(origin, set()).add(run["run"])
+            origin = f"{run.machine}; {run.versions}; commit {commits}"
+            origins.setdefault(origin, set()).add(run.run)
     return [f"{len(runs):,} runs: {origin}" for origin, runs in origins.items()]
 
 
@@ -489,7 +481,7 @@ def _plain(cells: Iterable[Any]) -> list[str]:
     return [cell if isinstance(cell, str) else _in_words(cell) for cell in cells]
 
 
-def _in_words(cell: Cell) -> str:
+def _in_words(cell: GridCell) -> str:
     text = f"**{cell.text}**" if cell.best else cell.text
     published = f"**{cell.published}**" if cell.published_best else cell.published
     published = f"paper {published}" if published else ""

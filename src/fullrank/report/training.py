@@ -1,10 +1,9 @@
 """A page that compares finished runs: results, learning curves, provenance."""
 
-import csv
-import json
 from collections.abc import Mapping
+from itertools import cycle
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from fullrank.report.page import (
     PALETTE,
@@ -15,6 +14,9 @@ from fullrank.report.page import (
     render_page,
     software,
 )
+from fullrank.train import Result, RunFolder
+from fullrank.train.evaluate import load_model
+from fullrank.train.experiment import finished_result
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -28,7 +30,7 @@ CHANCE = (
 def write_training_report(
     page: Path,
     title: str,
-    folders: Mapping[str, Path],
+    runs: Mapping[str, RunFolder],
     extra: Mapping[str, Mapping[str, str]] | None = None,
 ) -> None:
     """Write a self-contained page about finished runs on one data set.
@@ -36,58 +38,57 @@ def write_training_report(
     Args:
         page: The HTML file to write.
         title: Of the page.
-        folders: The run folder of each model, by the name to show.
+        runs: The run of each model, by the name to show.
         extra: Further columns of the table: for each column a cell for each model.
     """
-    results = {name: _json(folder / "result.json") for name, folder in folders.items()}
-    first = next(iter(folders))
-    target = _json(folders[first] / "model.json")["targets"][0]
-    unit = f" ({target['unit']})" if target["unit"] else ""
-    counts = results[first]["graphs"]
+    results = {name: finished_result(run) for name, run in runs.items()}
+    first, result = next(iter(runs.values())), next(iter(results.values()))
+    target = load_model(first).spec.targets[0]
+    unit = f" ({target.unit})" if target.unit else ""
+    counts = result.graphs
     lead = (
-        f"{counts['train']:,} graphs of {results[first]['dataset']} to learn from, "
+        f"{counts['train']:,} graphs of {result.dataset} to learn from, "
         f"{counts['valid']:,} to choose the epoch, {counts['test']:,} to test."
     )
     sections = [
         Section("Results", [_table(results, unit, extra or {}), Text(CHANCE)]),
-        Section("Learning curves", [Figure(_curves(results, folders, unit))]),
+        Section("Learning curves", [Figure(_curves(runs, result.metric, unit))]),
     ]
-    machine = _json(folders[first] / "environment.json")
-    runs = {
-        name: f"{folder}, seed {results[name]['seed']}"
-        for name, folder in folders.items()
-    }
+    machine = first.environment
     where = {
-        "commit": machine["commit"] or "not from a repository",
-        "processor": f"{machine['processor']}, {machine['threads']} threads",
+        "commit": machine.commit or "not from a repository",
+        "processor": f"{machine.processor}, {machine.threads} threads",
+    }
+    provenance = {
+        name: f"{run.path}, seed {results[name].seed}" for name, run in runs.items()
     }
     page.write_text(
-        render_page(title, lead, sections, {**runs, **where, **software()}),
+        render_page(title, lead, sections, {**provenance, **where, **software()}),
         encoding="utf-8",
     )
 
 
 def _table(
-    results: Mapping[str, Any], unit: str, extra: Mapping[str, Mapping[str, str]]
+    results: Mapping[str, Result], unit: str, extra: Mapping[str, Mapping[str, str]]
 ) -> Table:
-    metric = next(iter(results.values()))["metric"]
+    metric = next(iter(results.values())).metric
     columns = [
         "model",
         f"test {metric.upper()}{unit}",
         f"validation {metric.upper()}",
         "best epoch",
         "parameters",
-        "seconds an epoch",
+        "seconds per epoch",
         *extra,
     ]
     rows = [
         [
             name,
-            f"{result['test'][metric]:.5f}",
-            f"{result['valid'][metric]:.5f}",
-            str(result["best_epoch"] + 1),
-            f"{result['parameters']:,}",
-            f"{result['seconds_per_epoch']:.2f}",
+            _number(result.test[metric]),
+            _number(result.valid[metric]),
+            str(result.best_epoch + 1),
+            f"{result.parameters:,}",
+            f"{result.seconds_per_epoch:.2f}",
             *(cells[name] for cells in extra.values()),
         ]
         for name, result in results.items()
@@ -95,21 +96,21 @@ def _table(
     return Table(columns, rows)
 
 
-def _curves(
-    results: Mapping[str, Any], folders: Mapping[str, Path], unit: str
-) -> "go.Figure":
-    """Validation as lines, training as dots, one colour a model."""
+def _number(value: float | None) -> str:
+    return "not defined" if value is None else f"{value:.5f}"
+
+
+def _curves(runs: Mapping[str, RunFolder], metric: str, unit: str) -> "go.Figure":
+    """Validation as lines, training as dots, one colour per model."""
     import plotly.graph_objects as go
 
     figure = go.Figure()
-    for color, (name, folder) in zip(PALETTE, folders.items(), strict=False):
-        metric = results[name]["metric"]
-        with (folder / "metrics.csv").open(encoding="utf-8") as stream:
-            epochs = list(csv.DictReader(stream))
+    for color, (name, run) in zip(cycle(PALETTE), runs.items(), strict=False):
+        curve = run.curve
         for part, dash in (("valid", "solid"), ("train", "dot")):
             figure.add_scatter(
-                x=[int(row["epoch"]) + 1 for row in epochs],
-                y=[float(row[f"{part}_{metric}"]) for row in epochs],
+                x=[epoch + 1 for epoch in range(len(curve))],
+                y=curve.column(f"{part}_{metric}"),
                 name=f"{name}, {part}",
                 legendgroup=name,
                 line={"color": color, "dash": dash},
@@ -123,7 +124,3 @@ def _curves(
         legend={"orientation": "h", "y": -0.2},
     )
     return figure
-
-
-def _json(file: Path) -> Any:
-    return json.loads(file.read_text(encoding="utf-8"))

@@ -88,9 +88,7 @@ def summarize(
     results = [finished_result(run) for run in runs]
     first = results[0]
     epochs = None
-    values = {
-        measure: [result.test[measure] for result in results] for measure in first.test
-    }
+    values = {measure: [r.test.get(measure) for r in results] for measure in first.test}
     if config.split.kind == "gin":
         epochs, values = _by_mean_curve(runs, results)
     return Summary(

@@ -26,6 +26,7 @@ from fullrank import interrupt
 from fullrank.data import GraphDataset
 from fullrank.data.cache import ROOT_VARIABLE
 from fullrank.data.files import MIRROR_VARIABLE
+from fullrank.data.splits import folds_fingerprint
 from fullrank.errors import FullrankError, MissingPackage, RunError
 from fullrank.interrupt import GRACE_SECONDS, PARENT_VARIABLE, STATUS, Interrupted
 from fullrank.train.config import Config
@@ -141,8 +142,8 @@ class _LastDataset:
 class FinishedRuns:
     """The finished runs in a folder of runs, by their configurations.
 
-    A run is found only if it was trained on what the data are now. Where the data
-    cannot be had here, the configuration alone decides.
+    A run is found only if it was trained on what the data and the files with folds are
+    now. Where the data cannot be had here, the configuration and the folds decide.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -162,6 +163,9 @@ class FinishedRuns:
         ]
         if not found:
             return None
+        folder = config.split.folder
+        folds = None if folder is None else folds_fingerprint(folder)
+        found = [run for run in found if run.identity.folds == folds]
         dataset = self._datasets.of(config)
         if isinstance(dataset, GraphDataset):
             found = [run for run in found if run.identity.data == dataset.fingerprint]
