@@ -3,6 +3,7 @@ from pathlib import Path
 
 import pytest
 
+from fullrank.errors import DataError
 from fullrank.paper.cells import cells
 from fullrank.paper.record import read_record
 from fullrank.paper.reproduce import Plan, estimate, reproduce
@@ -30,6 +31,16 @@ def write_fair(runs, scores, content):
         place = ("baselines-ogb-tu", "small", runs, [*EXPC, "fair"], 1, s)
         for run in runs_for(*place):
             write_run(run, "accuracy", valid, 0.5, [0.5] * 15, data=content)
+
+
+def write_folds(folder, graphs=60):
+    """Files in the layout of the folds of Zhang et al."""
+    folder.mkdir(parents=True)
+    for fold in range(10):
+        test = set(range(fold, graphs, 10))
+        for part, indices in (("train", set(range(graphs)) - test), ("test", test)):
+            text = "".join(f"{index}\n" for index in sorted(indices))
+            (folder / f"{part}_idx-{fold + 1}.txt").write_text(text)
 
 
 def test_runs_come_seed_by_seed_and_data_set_by_data_set(tmp_path):
@@ -108,9 +119,13 @@ def test_runs_on_other_folds_or_other_data_are_not_done(tmp_path, content):
             cells("baselines-ogb-tu", "paper", GIN, folds=folds, runs=tmp_path / "runs")
         )
 
+    write_folds(tmp_path / "folds" / "MUTAG")
     for run in plan().runs:
         write_run(run, "accuracy", 0.5, 0.5, data=content)
-    assert (len(plan().runs), done(plan()), done(plan(tmp_path))) == (10, 10, 0)
+    assert (len(plan().runs), done(plan())) == (10, 10)
+    assert done(plan(tmp_path / "folds")) == 0
+    with pytest.raises(DataError, match="nothing"):
+        done(plan(tmp_path / "nothing"))
     shutil.rmtree(tmp_path / "runs")
     for run in plan().runs:
         write_run(run, "accuracy", 0.5, 0.5, data="edited since")

@@ -34,6 +34,7 @@ def test_mean_and_deviation_over_seeds_with_curves_and_origin(qm9):
     assert all((run.commit, run.s) == (COMMIT, 4) for run in cell.runs)
     assert [run.valid for run in cell.runs] == pytest.approx([0.8, 0.808, 0.816])
     assert all((qm9 / run.run).is_dir() for run in cell.runs)
+    assert {run.data for run in cell.runs} == {"content"}
     assert cell.other_runs == []
 
 

@@ -65,6 +65,7 @@ class RunRecord(_Part):
         s: Aggregators or heads, for models that have them. Format 1 has that of the
             cell only.
         valid: The metric on validation, in the units of the table. Format 1 has none.
+        data: The fingerprint of the content of the data. Format 1 has none.
     """
 
     run: str
@@ -78,6 +79,7 @@ class RunRecord(_Part):
     epochs: PositiveInt
     s: int | None = None
     valid: float | None = None
+    data: str | None = None
 
 
 class KnownRun(NamedTuple):

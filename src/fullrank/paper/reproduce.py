@@ -172,7 +172,8 @@ class _Stopwatch:
         dataset = self._dataset(run)
         split = make_split(run, dataset)
         size = run.training.batch_size
-        key = f"{run.data.name} {run.data.limit} {size} {run.model!r}"
+        graphs = run.data.model_dump_json(exclude={"targets"})
+        key = f"{graphs} {size} {run.model!r}"
         if key not in self._measured:
             self._measured[key] = _measure(run, dataset)
         parameters, step, look = self._measured[key]

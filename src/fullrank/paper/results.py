@@ -461,4 +461,5 @@ def _provenance(run: FinishedRun) -> RunRecord:
         epochs=run.config.training.epochs,
         s=run.config.model.s,
         valid=validation(result),
+        data=run.identity.data,
     )
