@@ -98,7 +98,8 @@ class _Worker:
 
     def results(self) -> list[Any]:
         """The results of the chunk sent last."""
-        chunk, done = self._chunk, []
+        chunk = self._chunk
+        done: list[Any] = []
         killed_at = -1
         while len(done) < len(chunk):
             try:

@@ -109,16 +109,19 @@ class CsvSource(PathSource):
             )
 
     def _report(self, rows: Sequence[dict[str, Any]], total: int) -> None:
-        file = self.rejected or Path(self.name).with_suffix(".rejected.csv")
-        _write_rejected(file, rows)
+        where = f"the first is row {rows[0]['row']}: {rows[0]['reason']}"
+        if self.rejected or self.targets:  # not if the molecules are only looked at
+            file = self.rejected or Path(self.name).with_suffix(".rejected.csv")
+            _write_rejected(file, rows)
+            where = f"see {file}"
         share = f"{len(rows):,} of {total:,} rows ({len(rows) / total:.0%})"
         if 2 * len(rows) > total and not self.allow_rejected:
             raise DataError(
                 f"{share} of {self.name} cannot be used, most often because "
-                f"{_most_frequent(rows)}; see {file}. Correct the table, or set "
+                f"{_most_frequent(rows)}; {where}. Correct the table, or set "
                 f"allow_rejected to go on with the others"
             )
-        _log.warning("%s of %s cannot be used; see %s", share, self.name, file)
+        _log.warning("%s of %s cannot be used; %s", share, self.name, where)
 
 
 def read_smiles_csv(
