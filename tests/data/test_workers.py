@@ -97,6 +97,22 @@ def test_workers_end_with_the_iterator():
     assert not any(psutil.pid_exists(pid) for pid in pids)
 
 
+def test_an_interrupt_while_a_worker_starts_is_not_lost():
+    """It arrives in the middle of the fork, where Python swallows exceptions."""
+    asked = []
+
+    def interrupt():
+        if asked:
+            asked.pop()
+            signal.raise_signal(signal.SIGINT)
+
+    os.register_at_fork(before=interrupt)
+    asked.append(1)
+    with pytest.raises(KeyboardInterrupt):
+        list(map_in_workers(work, [1]))
+    assert list(map_in_workers(work, [1])) == [2]
+
+
 PARENT = """
 import os, sys, time
 sys.path[:0] = sys.argv[1:]

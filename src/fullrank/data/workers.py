@@ -10,6 +10,7 @@ import multiprocessing
 import os
 import signal
 import sys
+import threading
 import traceback
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -89,7 +90,7 @@ class _Worker:
         )
         with _interrupts_held_back():
             self._process.start()
-        theirs.close()
+            theirs.close()
 
     def send(self, chunk: list[Any]) -> None:
         self._chunk = chunk
@@ -145,15 +146,26 @@ class _Worker:
 
 @contextmanager
 def _interrupts_held_back() -> Iterator[None]:
-    """Let a new process meet no signal before it has said what to do with it."""
-    if not hasattr(signal, "pthread_sigmask"):
-        yield
+    """Raise no KeyboardInterrupt while a process starts.
+
+    Python swallows one that arrives in the middle of a fork, and in the new process it
+    would be one too many.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield  # signals are handled in the main thread
         return
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
+    arrived: list[int] = []
+    before = {
+        number: signal.signal(number, lambda number, _: arrived.append(number))
+        for number in (signal.SIGINT, signal.SIGTERM)
+    }
     try:
         yield
     finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        for number, handler in before.items():
+            signal.signal(number, handler or signal.SIG_DFL)
+        if arrived:
+            signal.raise_signal(arrived[0])
 
 
 def _serve(function: Callable[[Any], Any], connection: Any, parent: int) -> None:
@@ -167,9 +179,6 @@ def _serve(function: Callable[[Any], Any], connection: Any, parent: int) -> None
         if os.getppid() != parent:  # it died before the line above
             os._exit(1)
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    if hasattr(signal, "pthread_sigmask"):
-        blocked = {signal.SIGINT, signal.SIGTERM}
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, blocked)
     faulthandler.disable()  # a crash is expected here and reported by the parent
     with suppress(EOFError):
         while True:
