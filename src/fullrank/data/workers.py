@@ -71,6 +71,10 @@ def _chunks(items: Iterable[T], size: int) -> Iterator[list[T]]:
         yield chunk
 
 
+class _Died(Exception):
+    """A worker ended before it had answered."""
+
+
 class _Worker:
     """A process that computes a function, and is replaced when it dies.
 
@@ -105,8 +109,8 @@ class _Worker:
         while len(done) < len(chunk):
             try:
                 done.append(self._receive())
-            except EOFError:
-                death = self._death()
+            except _Died:
+                death = self._cause_of_death()
                 # Who kills a worker need not mean the item: it gets a second chance.
                 if death in ("SIGKILL", "SIGTERM") and killed_at < len(done):
                     killed_at = len(done)
@@ -120,20 +124,19 @@ class _Worker:
         # Not by EOF alone: another process may hold the other end open.
         while not self._connection.poll(1):
             if not self._process.is_alive() and not self._connection.poll(0):
-                raise EOFError
+                raise _Died
         try:
             answer = self._connection.recv()
-        except OSError:
-            raise EOFError from None
+        except (EOFError, OSError):
+            raise _Died from None
         if isinstance(answer, Exception) and not isinstance(answer, DataError):
             raise answer
         return answer
 
-    def _death(self) -> str:
-        """What the process died of."""
-        self._process.join()
-        code = self._process.exitcode
+    def _cause_of_death(self) -> str:
+        self._process.join(timeout=10)  # it is past all that can last
         self.end()
+        code = self._process.exitcode
         if code in (0, 1):  # not a crash: it could not even start
             raise RuntimeError(f"a worker process ended with status {code}")
         return signal.Signals(-code).name if code < 0 else f"status {code}"
