@@ -1,14 +1,14 @@
 """``fullrank data`` as a person runs it."""
 
-import shutil
 import zipfile
 
 import numpy as np
 import pytest
 
+from data.tu_samples import archive, small
 from fullrank.cli.data import _binned
 from fullrank.cli.main import main
-from shared_data import shared_data
+from fullrank.data.sources import SOURCES
 
 
 @pytest.fixture
@@ -28,25 +28,35 @@ def run(tmp_path, monkeypatch, capsys):
     return command
 
 
-def test_prepare_describe_list_verify(run):
-    mirror = str(shared_data() / "tu")
+@pytest.fixture
+def mirror(tmp_path):
+    """A folder that holds a small set under the name of MUTAG."""
+    small(tmp_path / "mirror" / "MUTAG", name="MUTAG")
+    return str(tmp_path / "mirror")
+
+
+def prepared_file(tmp_path):
+    return next((tmp_path / "root").glob("MUTAG-*/src.bin"))
+
+
+def test_prepare_describe_list_verify(run, mirror):
     status, output, _ = run("prepare", "MUTAG", "--mirror", mirror)
-    assert (status, output.strip()) == (0, "MUTAG: 188 graphs")
-    _, output, _ = run("describe", "MUTAG")
-    for fact in ("188", "17.93", "19.79 (undirected)", "accuracy", "7 float", "█"):
+    assert (status, output.strip()) == (0, "MUTAG: 2 graphs")
+    _, output, _ = run("describe", "MUTAG", "--mirror", mirror)
+    for fact in ("2.50", "2.00 (undirected)", "accuracy", "4 float", "█"):
         assert fact in output
     _, output, _ = run("list")
     lines = {line.split()[0]: line for line in output.splitlines() if line.strip()}
-    assert "0.1 MB" in lines["MUTAG"]
+    assert lines["MUTAG"].rstrip().endswith("MB")
     assert lines["NCI1"].rstrip().endswith("-")
     status, output, _ = run("verify", "MUTAG")
     assert status == 0
     assert "as written" in output
 
 
-def test_verify_finds_a_changed_byte(run, tmp_path):
-    run("prepare", "MUTAG", "--mirror", str(shared_data() / "tu"))
-    file = tmp_path / "root" / "MUTAG" / "src.bin"
+def test_verify_finds_a_changed_byte(run, tmp_path, mirror):
+    run("prepare", "MUTAG", "--mirror", mirror)
+    file = prepared_file(tmp_path)
     content = bytearray(file.read_bytes())
     content[0] ^= 1
     file.write_bytes(content)
@@ -55,13 +65,28 @@ def test_verify_finds_a_changed_byte(run, tmp_path):
     assert "src.bin has changed" in error
 
 
-def test_truncated_set_is_prepared_again(run, tmp_path):
-    mirror = str(shared_data() / "tu")
+def test_truncated_set_is_prepared_again(run, tmp_path, mirror):
     run("prepare", "MUTAG", "--mirror", mirror)
-    file = tmp_path / "root" / "MUTAG" / "src.bin"
-    file.write_bytes(file.read_bytes()[:100])
+    file = prepared_file(tmp_path)
+    file.write_bytes(file.read_bytes()[:10])
     assert run("prepare", "MUTAG", "--mirror", mirror)[0] == 0
     assert run("verify", "MUTAG")[0] == 0
+
+
+@pytest.mark.parametrize("verb", ["prepare", "describe"])
+def test_every_option_of_every_source_has_a_flag(run, verb):
+    status, output, _ = run(verb, "--help")
+    assert status == 0
+    for source in SOURCES:
+        for option in set(source.model_fields) - {"kind", "name", "structure"}:
+            assert f"--{option.replace('_', '-')}" in output
+
+
+def test_flags_reach_the_source(run):
+    _, output, _ = run("describe", "qm9", "--limit", "5", "--no-distance")
+    assert "4 float: single, double, triple, aromatic" in output
+    _, output, _ = run("describe", "qm9", "--limit=5", "--target=mu", "--target=U0")
+    assert [name in output for name in ("mu", "U0", "zpve")] == [True, True, False]
 
 
 @pytest.mark.parametrize(
@@ -92,17 +117,24 @@ def test_own_python_code(run, tmp_path):
 
 def test_own_molecules(run, tmp_path):
     (tmp_path / "mine.csv").write_text("smiles,y\nCCO,1\nC1CC,2\nCC,x\nN,4\n")
+    assert "columns smiles, y" in run("describe", "mine.csv")[2]
     status, output, _ = run("describe", "mine.csv", "--target", "y")
     assert status == 0
     assert "rejected: 2 (row 3: the SMILES 'C1CC' cannot be parsed" in output
-    rows = (tmp_path / "rejected.csv").read_text().splitlines()
+    rows = (tmp_path / "mine.rejected.csv").read_text().splitlines()
     assert [row.split(",")[0] for row in rows] == ["row", "3", "4"]
     status, output, _ = run("verify", "mine.csv")
     assert status == 0
     assert "root/mine-" in output
-    assert "columns smiles, y with --target" in run("describe", "mine.csv")[2]
-    error = run("describe", "mine.csv", "--limit", "3")[2]
-    assert "mine.csv has no option --limit; --help says" in error
+    assert "no option 'limit'" in run("describe", "mine.csv", "--limit", "3")[2]
+
+
+def test_more_than_half_rejected_must_be_allowed(run, tmp_path):
+    (tmp_path / "mine.csv").write_text('smiles,y\nCCO,1\nCC,"2,5"\nC,"3,5"\n')
+    status, _, error = run("prepare", "mine.csv", "--target", "y")
+    assert status == 2
+    assert "2 of 3 rows (67%)" in error
+    assert run("prepare", "mine.csv", "--target", "y", "--allow-rejected")[0] == 0
 
 
 @pytest.mark.parametrize(
@@ -110,12 +142,12 @@ def test_own_molecules(run, tmp_path):
     [
         (["prepare", "MUTAGG"], "no data set and no folder 'MUTAGG' (did you mean 'M"),
         (["verify", "MUTAG"], "'MUTAG' is not prepared"),
-        (["prepare", "MUTAG", "--mirror", "."], "the mirror . holds none of MUTAG.zip"),
-        (["prepare", "MUTAG", "--target", "y"], "MUTAG has no option --target"),
-        (["prepare", "MUTAG", "--split-column", "y"], "no option --split-column"),
-        (["prepare", "absent.csv", "--target", "y"], "there is no file 'absent.csv'"),
+        (["prepare", "MUTAG", "--mirror", "."], "holds none of MUTAG.zip"),
+        (["prepare", "MUTAG", "--split-column", "y"], "no option 'split_column'"),
+        (["prepare", "qm9", "--limit", "0"], "limit is '0'"),
+        (["prepare", "absent.csv", "--target", "y"], "absent.csv"),
         (["verify", "absent.csv"], "'absent.csv' is not prepared"),
-        (["prepare", "folder.csv"], "cannot open 'folder.csv': Is a directory"),
+        (["prepare", "folder.csv"], "Is a directory"),
         (["prepare", "ogbg-code"], "withdrawn"),
     ],
 )
@@ -133,10 +165,9 @@ def test_bad_archives_leave_nothing_behind(run, tmp_path, damage):
     mirror = tmp_path / "mirror"
     mirror.mkdir()
     if damage == "outside":
-        shutil.copy(shared_data() / "tu" / "MUTAG.zip", mirror)
-        (mirror / "MUTAG.zip").chmod(0o644)
-        with zipfile.ZipFile(mirror / "MUTAG.zip", "a") as archive:
-            archive.writestr("../evil.txt", "evil")
+        archive(mirror / "MUTAG.zip", small(tmp_path / "set", name="MUTAG"))
+        with zipfile.ZipFile(mirror / "MUTAG.zip", "a") as writer:
+            writer.writestr("../evil.txt", "evil")
     else:
         (mirror / "MUTAG.zip").write_text("not a zip")
     status, _, error = run("prepare", "MUTAG", "--mirror", str(mirror))

@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from train.samples import small_config
+from train.samples import folder_of, small_config
 
 
 @pytest.mark.parametrize("quiet", [True, False])
@@ -16,10 +16,11 @@ def test_quiet_says_nothing_of_bad_rows_either(program, tmp_path, caplog, quiet)
     level = logging.getLogger("fullrank").level
     status, output, errors = program("train", "config.yaml", *["-q"] * quiet)
     assert status == 0
-    assert ("1 rows of" in caplog.text) is not quiet
+    assert ("1 of 72 rows" in caplog.text) is not quiet
     assert logging.getLogger("fullrank").level == level
-    assert (output + errors == "") is quiet
-    assert (tmp_path / "rejected.csv").exists()
+    assert errors == ""
+    assert (output == f"{folder_of(config).path}\n") is quiet
+    assert (tmp_path / "molecules.rejected.csv").exists()
 
 
 def test_a_file_is_refused_before_any_work_if_its_folder_is_not_there(program):

@@ -72,7 +72,7 @@ def test_ready_configurations(run):
         (["config.yaml", "-s", "data.targets=null"], "target"),
         (["config.yaml", "-s", "runs=/proc/gone"], "runs = '/proc/gone': cannot make"),
         (["config.yaml", "-s", "split.kind=given"], "'given'"),
-        (["config.yaml", "-s", "data.name=MUTG"], "MUTAG"),
+        (["config.yaml", "-s", "data.name=gone"], "gone"),
     ],
 )
 def test_bad_input_is_one_sentence(run, config, arguments, words):

@@ -38,6 +38,16 @@ def test_prepared_once_and_again_when_damaged(tmp_path, caplog):
     assert "node_ptr.bin has 5 bytes" in caplog.text
 
 
+def test_what_a_killed_process_left_behind_is_removed(tmp_path):
+    left = tmp_path / ".set.0123abcd"
+    left.mkdir()
+    (left / "src.bin").touch()
+    other = tmp_path / ".settings.0123abcd"
+    other.mkdir()
+    prepared(tmp_path / "set", lambda folder: two_graphs().save(folder))
+    assert (left.exists(), other.exists()) == (False, True)
+
+
 def test_of_processes_that_come_at_once_one_prepares(tmp_path):
     fork = multiprocessing.get_context("fork")
     calls = fork.SimpleQueue()

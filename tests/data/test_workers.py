@@ -20,6 +20,8 @@ def work(item):
         raise DataError("rejected")
     if item == "bug":
         raise KeyError("a bug")
+    if item == "end of file":
+        raise EOFError
     return os.getpid() if item == "pid" else item * 2
 
 
@@ -62,6 +64,8 @@ def test_an_item_whose_worker_is_killed_gets_a_second_chance(tmp_path):
 def test_a_bug_is_raised():
     with pytest.raises(KeyError, match="a bug"):
         list(map_in_workers(work, [1, "bug", 2]))
+    with pytest.raises(EOFError):
+        list(map_in_workers(work, [1, "end of file", 2]))
 
 
 def test_items_are_asked_for_when_they_are_needed():
@@ -95,6 +99,22 @@ def test_workers_end_with_the_iterator():
     assert len(pids) == 2
     found.close()
     assert not any(psutil.pid_exists(pid) for pid in pids)
+
+
+def test_an_interrupt_while_a_worker_starts_is_not_lost():
+    """It arrives in the middle of the fork, where Python swallows exceptions."""
+    asked = []
+
+    def interrupt():
+        if asked:
+            asked.pop()
+            signal.raise_signal(signal.SIGINT)
+
+    os.register_at_fork(before=interrupt)
+    asked.append(1)
+    with pytest.raises(KeyboardInterrupt):
+        list(map_in_workers(work, [1]))
+    assert list(map_in_workers(work, [1])) == [2]
 
 
 PARENT = """

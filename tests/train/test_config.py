@@ -126,7 +126,7 @@ def test_every_key_is_documented():
         ({"name": "t.csv", "task": "guess"}, ["data.task = 'guess'"]),
         ({"name": "MUTG"}, ["'MUTG'", "did you mean 'MUTAG'"]),
         ({"name": "qm9", "kind": "guess"}, ["guess"]),
-        ({"targets": ["y"]}, ["data"]),
+        ({"targets": ["y"]}, ["'data.name' is missing"]),
         (3, ["data = 3"]),
     ],
 )

@@ -28,7 +28,7 @@ def graphs(labels, task=None):
 
 
 def designed(dataset, train, **sections):
-    config = parse({"data": {"name": "own"}, **sections})
+    config = parse({"data": {"name": "qm9"}, **sections})
     return design_model(config, dataset, Split(train, NOTHING, NOTHING))
 
 

@@ -64,33 +64,26 @@ def _options() -> Iterator[inspect.Parameter]:
 
 
 def _parameter(option: str, kinds: list[Any]) -> inspect.Parameter:
-    annotation = kinds[0].model_fields[option].annotation
+    field = kinds[0].model_fields[option]
     about = kinds[0].documentation()[option].replace("``", "")
-    flag = f"--{option.replace('_', '-')}"
-    flags = [flag.removesuffix("s"), flag] if _is_list(annotation) else [flag]
-    if _plain(annotation) is bool:
-        flags = [f"{flag}/--no-{flag[2:]}"]
     if len(kinds) < len(SOURCES):
         names = [kind.model_fields["kind"].default for kind in kinds]
         about = f"{', '.join(names)}: {about}"
+    flags = [f"--{option.replace('_', '-')}"]
+    plain: Any = str  # the source checks the value
+    if field.annotation is bool:
+        plain = bool
+        if field.default:
+            flags = [f"{flags[0]}/--no-{option}"]
+    elif any(get_origin(kind) is list for kind in get_args(field.annotation)):
+        plain = list[str]
+        flags.insert(0, flags[0].removesuffix("s"))
     return inspect.Parameter(
         option,
         inspect.Parameter.KEYWORD_ONLY,
         default=typer.Option(None, *flags, help=about),
-        annotation=_plain(annotation) | None,
+        annotation=plain | None,
     )
-
-
-def _plain(annotation: Any) -> Any:
-    """A type that the command line can read; the source checks the value."""
-    if _is_list(annotation):
-        return list[str]
-    types = {annotation, *get_args(annotation)}
-    return next((t for t in (bool, int, Path) if t in types), str)
-
-
-def _is_list(annotation: Any) -> bool:
-    return any(get_origin(t) is list for t in (annotation, *get_args(annotation)))
 
 
 def _of_a_dataset(show: Callable[[GraphDataset], None]) -> None:

@@ -2,7 +2,9 @@
 
 import logging
 import os
+import shutil
 from collections.abc import Callable, Iterable, Iterator
+from glob import escape
 from pathlib import Path
 from typing import TypeVar
 
@@ -39,6 +41,8 @@ def prepared(folder: Path, prepare: Callable[[Path], None]) -> PackedGraphs:
         except PackedFileError:
             if folder.exists():
                 logging.getLogger(__name__).warning("preparing again: %s", found)
+            for unfinished in folder.parent.glob(f".{escape(folder.name)}.*/"):
+                shutil.rmtree(unfinished)  # of a process that was killed
             prepare(folder)
     return PackedGraphs.open(folder)
 

@@ -10,6 +10,7 @@ import multiprocessing
 import os
 import signal
 import sys
+import threading
 import traceback
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -70,6 +71,10 @@ def _chunks(items: Iterable[T], size: int) -> Iterator[list[T]]:
         yield chunk
 
 
+class _Died(Exception):
+    """A worker ended before it had answered."""
+
+
 class _Worker:
     """A process that computes a function, and is replaced when it dies.
 
@@ -89,7 +94,7 @@ class _Worker:
         )
         with _interrupts_held_back():
             self._process.start()
-        theirs.close()
+            theirs.close()
 
     def send(self, chunk: list[Any]) -> None:
         self._chunk = chunk
@@ -98,13 +103,14 @@ class _Worker:
 
     def results(self) -> list[Any]:
         """The results of the chunk sent last."""
-        chunk, done = self._chunk, []
+        chunk = self._chunk
+        done: list[Any] = []
         killed_at = -1
         while len(done) < len(chunk):
             try:
                 done.append(self._receive())
-            except EOFError:
-                death = self._death()
+            except _Died:
+                death = self._cause_of_death()
                 # Who kills a worker need not mean the item: it gets a second chance.
                 if death in ("SIGKILL", "SIGTERM") and killed_at < len(done):
                     killed_at = len(done)
@@ -118,20 +124,19 @@ class _Worker:
         # Not by EOF alone: another process may hold the other end open.
         while not self._connection.poll(1):
             if not self._process.is_alive() and not self._connection.poll(0):
-                raise EOFError
+                raise _Died
         try:
             answer = self._connection.recv()
-        except OSError:
-            raise EOFError from None
+        except (EOFError, OSError):
+            raise _Died from None
         if isinstance(answer, Exception) and not isinstance(answer, DataError):
             raise answer
         return answer
 
-    def _death(self) -> str:
-        """What the process died of."""
-        self._process.join()
-        code = self._process.exitcode
+    def _cause_of_death(self) -> str:
+        self._process.join(timeout=10)  # it is past all that can last
         self.end()
+        code = self._process.exitcode
         if code in (0, 1):  # not a crash: it could not even start
             raise RuntimeError(f"a worker process ended with status {code}")
         return signal.Signals(-code).name if code < 0 else f"status {code}"
@@ -144,15 +149,26 @@ class _Worker:
 
 @contextmanager
 def _interrupts_held_back() -> Iterator[None]:
-    """Let a new process meet no signal before it has said what to do with it."""
-    if not hasattr(signal, "pthread_sigmask"):
-        yield
+    """Raise no KeyboardInterrupt while a process starts.
+
+    Python swallows one that arrives in the middle of a fork, and in the new process it
+    would be one too many.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield  # signals are handled in the main thread
         return
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
+    arrived: list[int] = []
+    before = {
+        number: signal.signal(number, lambda number, _: arrived.append(number))
+        for number in (signal.SIGINT, signal.SIGTERM)
+    }
     try:
         yield
     finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        for number, handler in before.items():
+            signal.signal(number, handler or signal.SIG_DFL)
+        if arrived:
+            signal.raise_signal(arrived[0])
 
 
 def _serve(function: Callable[[Any], Any], connection: Any, parent: int) -> None:
@@ -166,9 +182,6 @@ def _serve(function: Callable[[Any], Any], connection: Any, parent: int) -> None
         if os.getppid() != parent:  # it died before the line above
             os._exit(1)
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    if hasattr(signal, "pthread_sigmask"):
-        blocked = {signal.SIGINT, signal.SIGTERM}
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, blocked)
     faulthandler.disable()  # a crash is expected here and reported by the parent
     with suppress(EOFError):
         while True:

@@ -375,6 +375,8 @@ def _complaints(error: ValidationError) -> Iterator[str]:
             )
         elif entry["type"] == "missing":
             yield f"the key {key!r} is missing"
+        elif entry["type"] == "union_tag_not_found":
+            yield f"the key '{key}.name' is missing"
         else:
             message = entry["msg"].removeprefix("Value error, ")
             where = f"{key} = {entry['input']!r}: " if len(path) > 1 or key else ""

@@ -311,6 +311,8 @@ def test_blocks_do_not_change_what_is_read(ppa, tmp_path, monkeypatch):
             r"num-node-list\.csv\.gz, line 3: a graph w",
         ),
         ("split/species/test", [9], r"test\.csv\.gz, line 1: graph 9 of a set of 4"),
+        ("split/species/test", [3, 2], r"test\.csv\.gz, line 2: graph 2 .*twice"),
+        ("split/species/train", [0, 2, 0], r"train\.csv\.gz, line 1: graph 0 .*twice"),
         ("raw/edge-feat", [[1]] * 7, r"edge-feat\.csv\.gz, line 1: 1 columns instead"),
         ("raw/edge-feat", [["x"] * 7], r"edge-feat\.csv\.gz, line 1: 'x'"),
         ("raw/edge-feat", [[1] * 7] * 6 + [["inf"] * 7], r"edge-feat\.csv\.gz, line 7"),
@@ -338,6 +340,13 @@ def test_wrong_labels_of_molecules(tmp_path, labels, message):
     folder = write_molecules(tmp_path / "set", labels)
     with pytest.raises(DataError, match=rf"graph-label\.csv\.gz, {message}"):
         OGB("ogbg-molclintox", tmp_path / "root", folder=folder)
+
+
+def test_every_molecule_needs_its_smiles(tmp_path):
+    folder = write_molecules(tmp_path / "set")
+    write_table(folder / "mapping" / "mol.csv.gz", ["smiles", "CCO", "C"])
+    with pytest.raises(DataError, match=r"mol\.csv\.gz has 2 lines instead of 4"):
+        OGB("ogbg-molesol", tmp_path / "root", folder=folder)
 
 
 def test_categories_outside_their_range(code, tmp_path):

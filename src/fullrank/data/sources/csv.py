@@ -9,6 +9,7 @@ import re
 from array import array
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -109,16 +110,19 @@ class CsvSource(PathSource):
             )
 
     def _report(self, rows: Sequence[dict[str, Any]], total: int) -> None:
-        file = self.rejected or Path(self.name).with_suffix(".rejected.csv")
-        _write_rejected(file, rows)
+        where = f"the first is row {rows[0]['row']}: {rows[0]['reason']}"
+        if self.rejected or self.targets:  # not if the molecules are only looked at
+            file = self.rejected or Path(self.name).with_suffix(".rejected.csv")
+            _write_rejected(file, rows)
+            where = f"see {file}"
         share = f"{len(rows):,} of {total:,} rows ({len(rows) / total:.0%})"
         if 2 * len(rows) > total and not self.allow_rejected:
             raise DataError(
                 f"{share} of {self.name} cannot be used, most often because "
-                f"{_most_frequent(rows)}; see {file}. Correct the table, or set "
+                f"{_most_frequent(rows)}; {where}. Correct the table, or set "
                 f"allow_rejected to go on with the others"
             )
-        _log.warning("%s of %s cannot be used; see %s", share, self.name, file)
+        _log.warning("%s of %s cannot be used; %s", share, self.name, where)
 
 
 def read_smiles_csv(
@@ -188,20 +192,14 @@ class _Preparation:
                     waiting.append(checked)
                     yield checked.smiles
 
-        made = map_in_workers(self._make, texts(), available_cpus())
+        make = partial(_graph_and_canonical, self._featurizer)
+        made = map_in_workers(make, texts(), available_cpus())
         for found in made:
             row = waiting.popleft()
             if isinstance(found, DataError):
                 self._reject(row.line, row.smiles, found)
             else:
                 yield _Molecule(*found, row)
-
-    def _make(self, smiles: str) -> tuple[Graph, str]:
-        from rdkit import Chem
-
-        with rdkit_failures(smiles):
-            mol = self._featurizer.chosen_fragments(molecule(smiles))
-            return graph_from_molecule(mol), Chem.MolToSmiles(mol)
 
     def _checked(self, row: Row) -> _Checked | None:
         options, smiles = self._options, ""
@@ -236,7 +234,7 @@ class _Preparation:
         try:
             value = number(text)
         except DataError as error:
-            raise DataError(f"{name!r} is {error}") from None
+            raise DataError(f"column {name!r}: {error}") from None
         if not fits_float32(value):
             raise DataError(f"{name!r} is {text!r}, not finite in single precision")
         if self._options.task == "binary" and value not in (0, 1):
@@ -303,9 +301,19 @@ class _Preparation:
         ).to_json()
 
 
+def _graph_and_canonical(
+    featurizer: MoleculeFeaturizer, smiles: str
+) -> tuple[Graph, str]:
+    from rdkit import Chem
+
+    with rdkit_failures(smiles):
+        mol = featurizer.chosen_fragments(molecule(smiles))
+        return graph_from_molecule(mol), Chem.MolToSmiles(mol)
+
+
 def _most_frequent(rows: Sequence[dict[str, Any]]) -> str:
     """The first of the reasons that occur most often, whatever values they quote."""
-    kinds = [re.sub(r"'[^']*'|\d+", "", row["reason"]) for row in rows]
+    kinds = [re.sub(r"'[^']*'|[-+]?\d+", "", row["reason"]) for row in rows]
     most = Counter(kinds).most_common(1)[0][0]
     return rows[kinds.index(most)]["reason"]
 

@@ -57,7 +57,7 @@ class RawSet:
         self.task = TASKS[known["task type"]]
         self.num_nodes = read_column(self.raw("num-node-list"))
         self.num_edges = read_column(self.raw("num-edge-list"))
-        self._check_length("num-edge-list", len(self.num_edges))
+        self._check_length(self.raw("num-edge-list"), len(self.num_edges))
         empty = np.flatnonzero(self.num_nodes < 1)
         if len(empty):
             file = self.raw("num-node-list")
@@ -137,13 +137,21 @@ class RawSet:
                     f"{file}, line {outside[0] + 1}: graph {graphs[outside[0]]} of a "
                     f"set of {len(part_of_graph)}"
                 )
+            twice = np.flatnonzero(
+                (part_of_graph[graphs] != 255) | (np.bincount(graphs)[graphs] > 1)
+            )
+            if len(twice):
+                raise DataError(
+                    f"{file}, line {twice[0] + 1}: graph {graphs[twice[0]]} is in the "
+                    f"split twice"
+                )
             part_of_graph[graphs] = number
         return part_of_graph
 
     def _labels(self) -> np.ndarray:
         file = self.raw("graph-label")
         values = read_numbers(file, np.float64, missing=True)
-        self._check_length("graph-label", len(values))
+        self._check_length(self.raw("graph-label"), len(values))
         if self.task == "binary":
             others = np.argwhere(~(np.isin(values, (0, 1)) | np.isnan(values)))
             if len(others):
@@ -153,10 +161,10 @@ class RawSet:
                 )
         return values
 
-    def _check_length(self, name: str, lines: int) -> None:
+    def _check_length(self, file: Path, lines: int) -> None:
         if lines != len(self.num_nodes):
             raise DataError(
-                f"{self.raw(name)} has {lines} lines instead of {len(self.num_nodes)}"
+                f"{file} has {lines} lines instead of {len(self.num_nodes)}"
             )
 
 
@@ -171,7 +179,10 @@ class Molecules(RawSet):
         mapping = self.folder / "mapping" / "mol.csv.gz"
         if mapping.exists():
             with reading(mapping, str):
-                smiles = pd.read_csv(mapping, usecols=["smiles"])["smiles"]
+                smiles = pd.read_csv(
+                    mapping, usecols=["smiles"], dtype=str, keep_default_na=False
+                )["smiles"]
+            self._check_length(mapping, len(smiles))
             self.texts["smiles"] = smiles.str.strip().tolist()
 
     def description(self) -> Description:
@@ -205,7 +216,7 @@ class Proteins(RawSet):
 
     def _labels(self) -> np.ndarray:
         labels = read_column(self.raw("graph-label"))
-        self._check_length("graph-label", len(labels))
+        self._check_length(self.raw("graph-label"), len(labels))
         outside = np.flatnonzero((labels < 0) | (labels >= self._num_classes))
         if len(outside):
             raise DataError(
@@ -252,7 +263,7 @@ class Code(RawSet):
         with reading(file, str):
             lines = pd.read_csv(file, header=None, dtype=str, keep_default_na=False)
         names = lines[0].tolist()
-        self._check_length("graph-label", len(names))
+        self._check_length(self.raw("graph-label"), len(names))
         self.texts["name"] = names
         words = [name.split(" ") for name in names]
         in_training = np.flatnonzero(self.part == 0)
