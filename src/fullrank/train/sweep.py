@@ -210,9 +210,7 @@ def run_in_processes(
     threads = max(1, torch.get_num_threads() // workers)
     with tempfile.TemporaryDirectory() as scratch, interrupt.stoppable():
         try:
-            while waiting or active:
-                if interrupt.asked():
-                    break
+            while (waiting or active) and not interrupt.asked():
                 while waiting and len(active) < workers:
                     active.append(_TrainProcess(waiting.pop(), threads, Path(scratch)))
                 for process in active:
@@ -231,9 +229,9 @@ def run_in_processes(
             _stop(active)
         for process in active:
             state.end(process.outcome())
-    if interrupt.asked() or any(o.state == "stopped" for o in state.outcomes):
         watch(state)
-        raise Interrupted(_STOPPED)
+        if interrupt.asked() or any(o.state == "stopped" for o in state.outcomes):
+            raise Interrupted(_STOPPED)
     return state.outcomes
 
 
@@ -323,7 +321,7 @@ def _stop(processes: Sequence[_TrainProcess]) -> None:
     """Ask processes to stop, and end those that do not in time."""
     for process in processes:
         process.interrupt()
-    until = time.monotonic() + GRACE_SECONDS
+    until = time.monotonic() + GRACE_SECONDS - 2  # this process has no longer itself
     for process in processes:
         process.wait(until - time.monotonic())
 
