@@ -26,7 +26,7 @@ import torch
 import torch_geometric.nn as pyg
 from selenium import webdriver
 
-from fullrank.data import GraphDataset, load
+from fullrank.data import GraphDataset, load_dataset
 from fullrank.lab import (
     MAX,
     MEAN,
@@ -258,9 +258,9 @@ def rank(data: Path) -> None:
 
 def real_sets(data: Path) -> Iterator[tuple[str, GraphDataset]]:
     with tempfile.TemporaryDirectory() as root:
-        yield "COLLAB", load("COLLAB", mirror=str(data / "tu"), root=root)
+        yield "COLLAB", load_dataset("COLLAB", mirror=str(data / "tu"), root=root)
         folder = data / "ogb" / "ogbg_molhiv"
-        yield "ogbg-molhiv", load("ogbg-molhiv", folder=folder, root=root)
+        yield "ogbg-molhiv", load_dataset("ogbg-molhiv", folder=folder, root=root)
 
 
 def pairs(data: Path) -> None:

@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 import torch
 
+from fullrank import load
 from fullrank.data import QM9, AddStructuralColors
 from fullrank.errors import ConfigError, DataError, ModelError, RunError
 from fullrank.train import evaluate_run, parse, run_experiment, run_one
 from fullrank.train.evaluate import load_model
-from fullrank.train.predict import load, predict_file
+from fullrank.train.predict import predict_file
 from goldens.configs import write_graphs
 from train.samples import SMILES, folder_of, small_config, write_molecules
 
@@ -116,6 +117,19 @@ def test_table_keeps_rows_and_columns(trained, tmp_path):
     assert rows[3]["reason"] == "1 cells instead of 3"
     assert (count.predicted, count.failed) == (2, 3)
     assert count.first_reason == rows[1]["reason"]
+
+
+def test_a_molecule_that_crashes_rdkit_is_one_row(trained, tmp_path):
+    table = tmp_path / "in.csv"
+    table.write_text("\n".join(["smiles", "CCO", "C" * 20_000, "[#200]", "CC"]) + "\n")
+    count = predict_file(load(trained.folder), table, tmp_path / "out.csv")
+    rows = rows_of(tmp_path / "out.csv")
+    assert len(rows) == count.predicted + count.failed == 4
+    assert rows[0]["predicted_logp"]
+    assert rows[3]["predicted_logp"]
+    assert "[#200]" in rows[2]["reason"]
+    # Whether the long chain crashes it depends on the size of the stack.
+    assert bool(rows[1]["predicted_logp"]) != bool(rows[1]["reason"])
 
 
 def test_long_table_is_the_same_row_by_row(trained, tmp_path):

@@ -227,7 +227,7 @@ def test_patience_stops_early_and_stays_stopped(tmp_path):
 
 
 def test_stock_callbacks_and_the_rank_monitor_work(tmp_path):
-    from lightning.pytorch.callbacks import LambdaCallback
+    from lightning.pytorch.callbacks import LambdaCallback, LearningRateMonitor
 
     from fullrank.lab import RankMonitor
 
@@ -238,7 +238,8 @@ def test_stock_callbacks_and_the_rank_monitor_work(tmp_path):
         )
     )
     config = small_config(tmp_path)
-    run = run_one(config, callbacks=[watch, RankMonitor()])
+    run = run_one(config, callbacks=[watch, RankMonitor(), LearningRateMonitor()])
+    assert run.curve.column("lr-Adam") == pytest.approx(run.curve.column("lr"))
     assert seen == run.curve.column("valid_mae")
     kept = [name for name in run.curve.rows[0] if name.startswith("kept/")]
     assert len(kept) == 2

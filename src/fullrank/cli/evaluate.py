@@ -17,9 +17,9 @@ def evaluate(
     as_json: bool = typer.Option(False, "--json", help="For programs to read."),
 ) -> None:
     """Measure the best epoch of a run on a part of its own split."""
-    from fullrank.cli.train import with_spread
+    from fullrank.cli.train import mean_and_std
     from fullrank.train import evaluate_run
-    from fullrank.train.experiment import spread_of
+    from fullrank.train.experiment import summarize_values
     from fullrank.train.run_folder import open_runs
 
     folders = [folder for run in runs for folder in open_runs(run)]
@@ -37,5 +37,5 @@ def evaluate(
     table.add_column(f"mean ± std of {len(found)}" if several else "", justify="right")
     for name in found[0]:
         values = [measured[name] for measured in found]
-        table.add_row(name, with_spread(spread_of(values)))
+        table.add_row(name, mean_and_std(summarize_values(values)))
     Console(highlight=False).print(table)

@@ -27,12 +27,12 @@ def predict(
     quiet: bool = QUIET,
 ) -> None:
     """Predict in original units, row by row, with a reason where it cannot be done."""
-    from fullrank.train.predict import load, predict_file
+    from fullrank.train.predict import load_predictor, predict_file
 
     *runs, source = runs_and_input
     if not runs:
         raise typer.BadParameter("give a model or run folder, and an input")
-    predictor = load(runs)
+    predictor = load_predictor(runs)
     console = Console(stderr=True, quiet=quiet, highlight=False)
     is_table = source.is_file() and source.suffix.lower() != ".sdf"
     if is_table and predictor.molecules.makes_conformers:

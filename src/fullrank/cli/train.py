@@ -12,7 +12,7 @@ from fullrank.cli.options import QUIET
 
 if TYPE_CHECKING:
     from fullrank.train import Config, Summary
-    from fullrank.train.run_folder import Spread
+    from fullrank.train.run_folder import MetricSummary
 
 app = typer.Typer(add_completion=False)
 
@@ -123,8 +123,8 @@ def show_summary(summary: "Summary", runs: Path) -> None:
     table.add_column(
         f"mean ± std of {count} runs" if count > 1 else "", justify="right"
     )
-    for name, spread in summary.test.items():
-        table.add_row(name, with_spread(spread))
+    for name, metric in summary.test.items():
+        table.add_row(name, mean_and_std(metric))
     console = Console(highlight=False)
     console.print(table)
     console.print(
@@ -139,12 +139,12 @@ def show_summary(summary: "Summary", runs: Path) -> None:
     )
 
 
-def with_spread(spread: "Spread") -> str:
+def mean_and_std(summary: "MetricSummary") -> str:
     """``0.0123 ± 0.0004``."""
-    if spread.mean is None:
+    if summary.mean is None:
         return "not defined"
-    text = f"{spread.mean:.4g}"
-    return text if spread.std is None else f"{text} ± {spread.std:.2g}"
+    text = f"{summary.mean:.4g}"
+    return text if summary.std is None else f"{text} ± {summary.std:.2g}"
 
 
 @contextlib.contextmanager

@@ -22,7 +22,7 @@ from fullrank.data.sources import (
     TUFolderSource,
     TUSource,
     known_names,
-    load,
+    load_dataset,
     source,
 )
 from fullrank.data.sources.csv import read_smiles_csv
@@ -41,7 +41,7 @@ from fullrank.data.splits import (
     zhang_folds,
 )
 from fullrank.data.structure import StructuralColors, structural_colors
-from fullrank.data.tables import Table, open_table
+from fullrank.data.tables import TableReader, open_table
 from fullrank.data.transforms import AddStructuralColors
 from fullrank.errors import DataError
 
@@ -73,14 +73,14 @@ __all__ = [
     "StructureOptions",
     "TUFolderSource",
     "TUSource",
-    "Table",
+    "TableReader",
     "Target",
     "featurize",
     "folds_fingerprint",
     "from_graphs",
     "hold_out",
     "known_names",
-    "load",
+    "load_dataset",
     "open_table",
     "python_code",
     "random_split",

@@ -36,7 +36,7 @@ class Row(NamedTuple):
     cells: list[str]
 
 
-class Table:
+class TableReader:
     """A table whose rows are read as they are asked for.
 
     Attributes:
@@ -130,14 +130,14 @@ class Table:
 
 
 @contextmanager
-def open_table(file: str | Path) -> Iterator[Table]:
+def open_table(file: str | Path) -> Iterator[TableReader]:
     """Open a table; what cannot be read is a `DataError` that names file and line."""
     file = Path(file)
     try:
         # UTF-8, with or without the mark that Excel puts first. Lines end as csv wants
         # them to: not at U+2028, U+0085 or a vertical tab.
         with file.open(newline="", encoding="utf-8-sig") as stream:
-            yield Table(file, stream)
+            yield TableReader(file, stream)
     except UnicodeDecodeError as error:
         raise DataError(
             f"{file} is not UTF-8 text ({error}); save it as UTF-8"

@@ -79,8 +79,8 @@ class FinishedRun:
     def _check(self) -> None:
         """Refuse a run without the numbers that a table shows of it."""
         metric = self.result.metric
-        spread = summarize(self.config, [self.folder]).test.get(metric)
-        measured = {"test": spread.mean if spread else None}
+        test = summarize(self.config, [self.folder]).test.get(metric)
+        measured = {"test": test.mean if test else None}
         if self.config.split.kind != "gin":
             measured["validation"] = self.result.valid.get(metric)
         for part, value in measured.items():
@@ -396,14 +396,14 @@ def _measured(
         note = _notes(note, f"{first.training.epochs} epochs instead of {planned}")
     summary = summarize(first, [run.folder for run in runs])
     factor = _factor(summary.metric)
-    spread = summary.test[summary.metric]
+    test = summary.test[summary.metric]
     by_seed: dict[int, list[float]] = defaultdict(list)
-    for run, value in zip(runs, spread.values, strict=True):
+    for run, value in zip(runs, test.values, strict=True):
         by_seed[run.result.seed].append(factor * _known(value))
     return empty.model_copy(
         update={
-            "mean": factor * _known(spread.mean),
-            "std": None if spread.std is None else factor * spread.std,
+            "mean": factor * _known(test.mean),
+            "std": None if test.std is None else factor * test.std,
             "by_seed": {seed: statistics.fmean(v) for seed, v in by_seed.items()},
             "s": s,
             "tried": [candidate for candidate in cell.candidates if candidate],

@@ -5,7 +5,7 @@ from fullrank.train.config import Config, load_config, parse
 from fullrank.train.evaluate import evaluate_run
 from fullrank.train.experiment import run_experiment, single_runs, summarize
 from fullrank.train.model import Model, ModelSpec
-from fullrank.train.predict import Predictor, load
+from fullrank.train.predict import Predictor, load_predictor
 from fullrank.train.run import run_one
 from fullrank.train.run_folder import Result, RunFolder, Summary
 
@@ -19,8 +19,8 @@ __all__ = [
     "RunFolder",
     "Summary",
     "evaluate_run",
-    "load",
     "load_config",
+    "load_predictor",
     "parse",
     "run_experiment",
     "run_one",

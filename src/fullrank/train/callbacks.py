@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from lightning.fabric.plugins import TorchCheckpointIO
 from lightning.pytorch.callbacks import Callback, Checkpoint, ModelCheckpoint
+from lightning.pytorch.loggers import Logger
 
 from fullrank import interrupt
 from fullrank.errors import RunError
@@ -58,15 +59,33 @@ class AtomicCheckpointIO(TorchCheckpointIO):
         return torch.load(path, map_location="cpu", weights_only=True)
 
 
+class EpochLogger(Logger):
+    """Keeps what callbacks log beside the module's own metrics, for `EpochLog`."""
+
+    name = version = None
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.logged: dict[str, float] = {}
+
+    def log_metrics(self, metrics: dict[str, float], step: int | None = None) -> None:
+        self.logged |= metrics
+
+    def log_hyperparams(self, *_: Any, **__: Any) -> None:
+        """The configuration is in the run folder."""
+
+
 class EpochLog(Checkpoint):
     """Writes what was logged in an epoch to the run folder before the epoch is saved.
 
     As a `Checkpoint` it is called after the module has logged, and before the
     `ModelCheckpoint` that comes after it: an epoch that is saved has its row.
+    Lightning's CSVLogger writes later, and forgets earlier epochs when a run resumes.
     """
 
-    def __init__(self, run: RunFolder, graphs: int) -> None:
+    def __init__(self, run: RunFolder, logger: EpochLogger, graphs: int) -> None:
         self.run = run
+        self.logger = logger
         self.graphs = graphs
 
     def on_train_epoch_start(self, trainer: lightning.Trainer, task: Any) -> None:
@@ -76,7 +95,9 @@ class EpochLog(Checkpoint):
         if not trainer.is_global_zero:
             return
         seconds = time.perf_counter() - self._began
-        row = {name: float(value) for name, value in trainer.callback_metrics.items()}
+        logged: dict[str, Any] = {**self.logger.logged, **trainer.callback_metrics}
+        logged.pop("epoch", None)
+        row = {name: float(value) for name, value in logged.items()}
         self.run.metrics_file.add(trainer.current_epoch, row)
         speed = {"seconds": seconds, "graphs_per_second": self.graphs / seconds}
         self.run.times_file.add(trainer.current_epoch, speed)

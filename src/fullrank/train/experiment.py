@@ -14,9 +14,9 @@ from fullrank.train.metrics import LOWER_IS_BETTER
 from fullrank.train.run import identify, leading, run_one
 from fullrank.train.run_folder import (
     ExperimentFolder,
+    MetricSummary,
     Result,
     RunFolder,
-    Spread,
     Summary,
 )
 
@@ -98,7 +98,7 @@ def summarize(
         protocol=config.split.kind if config.split.kind in FOLDS else "split",
         metric=first.metric,
         epochs=epochs,
-        test={measure: spread_of(found) for measure, found in values.items()},
+        test={measure: summarize_values(found) for measure, found in values.items()},
         parameters=first.parameters,
         seconds=sum(result.seconds for result in results),
         seconds_per_epoch=statistics.median(r.seconds_per_epoch for r in results),
@@ -136,10 +136,10 @@ def _by_mean_curve(
     return epochs, {metric: values}
 
 
-def spread_of(values: Sequence[float | None]) -> Spread:
+def summarize_values(values: Sequence[float | None]) -> MetricSummary:
     """Mean and sample standard deviation of the values that are numbers."""
     known = [value for value in values if value is not None]
-    return Spread(
+    return MetricSummary(
         mean=statistics.fmean(known) if known else None,
         std=statistics.stdev(known) if len(known) > 1 else None,
         values=list(values),

@@ -33,7 +33,7 @@ ROWS_AT_ONCE = 1024
 REASON = "reason"
 
 
-def load(models: str | Path | Sequence[str | Path]) -> "Predictor":
+def load_predictor(models: str | Path | Sequence[str | Path]) -> "Predictor":
     """A trained model, or several of them as an ensemble.
 
     Args:

@@ -23,6 +23,7 @@ from fullrank.train.callbacks import (
     AtomicCheckpointIO,
     BestCheckpoint,
     EpochLog,
+    EpochLogger,
     ExactResume,
     StopOnInterrupt,
     last_checkpoint,
@@ -239,7 +240,8 @@ class _Run:
         if console is not None and leading(self.config):
             title = self.run.id.rpartition("-")[0]
             callbacks.append(EpochBar(title, self.shown, console, lines))
-        callbacks.append(EpochLog(self.run, len(self.split.train)))
+        logger = EpochLogger()
+        callbacks.append(EpochLog(self.run, logger, len(self.split.train)))
         if self.metric is not None:
             lower = self.task.spec.main_metric in LOWER_IS_BETTER
             mode = "min" if lower else "max"
@@ -266,7 +268,7 @@ class _Run:
             deterministic=training.deterministic,
             callbacks=callbacks,
             plugins=[AtomicCheckpointIO()],
-            logger=False,
+            logger=logger,
             enable_progress_bar=False,
             enable_model_summary=False,
             num_sanity_val_steps=0,

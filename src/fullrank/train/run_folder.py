@@ -77,7 +77,7 @@ class Result(Record):
     peak_memory: int
 
 
-class Spread(Record):
+class MetricSummary(Record):
     """A measure over several runs."""
 
     mean: float | None
@@ -101,7 +101,7 @@ class Summary(Record):
     protocol: str
     metric: str
     epochs: list[int] | None
-    test: dict[str, Spread]
+    test: dict[str, MetricSummary]
     parameters: int
     seconds: float
     seconds_per_epoch: float

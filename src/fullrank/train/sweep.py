@@ -500,8 +500,7 @@ def _outcome_of(ray: Any, task: Any, config: Config) -> RunOutcome:
 
 def _bring_home(outcome: RunOutcome) -> None:
     """Write the files of a run that was done where this machine cannot see it."""
-    if outcome.folder is None or "result.json" not in outcome.files:
-        return
-    run = RunFolder(outcome.folder)
-    if run.result is None:
-        run.write_small_files(outcome.files)
+    if outcome.folder is not None and outcome.state == "done":
+        run = RunFolder(outcome.folder)
+        if run.result is None:
+            run.write_small_files(outcome.files)

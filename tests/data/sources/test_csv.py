@@ -5,7 +5,13 @@ import numpy as np
 import pytest
 import torch
 
-from fullrank.data import DataError, MoleculeFeaturizer, load, read_smiles_csv, source
+from fullrank.data import (
+    DataError,
+    MoleculeFeaturizer,
+    load_dataset,
+    read_smiles_csv,
+    source,
+)
 
 
 def table(folder, text: str):
@@ -84,9 +90,11 @@ def test_a_table_that_is_mostly_rejected_must_be_allowed(tmp_path):
             read_smiles_csv(file, ["y"], root=tmp_path)
         for word in ("3 of 4 rows (75%)", "2.5", "allow_rejected", "rejected.csv"):
             assert word in str(error.value)
-    assert len(load(file, targets=["y"], root=tmp_path, allow_rejected=True)) == 1
+    assert (
+        len(load_dataset(file, targets=["y"], root=tmp_path, allow_rejected=True)) == 1
+    )
     half = table(tmp_path, "smiles,y\nCCO,1\nCC,x\n")
-    assert len(load(half, targets=["y"], root=tmp_path)) == 1
+    assert len(load_dataset(half, targets=["y"], root=tmp_path)) == 1
 
 
 def test_a_molecule_that_crashes_rdkit_is_one_rejected_row(tmp_path):
@@ -111,7 +119,7 @@ def test_molecules_alone(tmp_path):
     file = table(tmp_path, "smiles,y\nCCO,\nCC,much\n")
     dataset = read_smiles_csv(file, None, root=tmp_path)
     assert (len(dataset), dataset.targets) == (2, ())
-    assert load(file, labelled=False, root=tmp_path).targets == ()
+    assert load_dataset(file, labelled=False, root=tmp_path).targets == ()
     with pytest.raises(DataError, match="multiclass needs one target, got 0"):
         read_smiles_csv(file, None, task="multiclass", root=tmp_path)
 
@@ -197,7 +205,7 @@ def test_the_fingerprint_is_that_of_what_is_read(tmp_path):
     file, other = table(tmp_path, text), tmp_path / "copy.csv"
     other.write_text(text.replace("smiles", "mol") + "\n")
     both, swapped, copied = (
-        load(f, targets=t, root=tmp_path, **more)
+        load_dataset(f, targets=t, root=tmp_path, **more)
         for f, t, more in (
             (file, ["a", "b"], {}),
             (file, ["b", "a"], {}),
@@ -225,7 +233,7 @@ def test_options_survive_the_file_being_moved(tmp_path, monkeypatch):
 
 def test_the_featurizer_is_that_of_the_options(tmp_path):
     file = table(tmp_path, "smiles,y\nCC.O,1\n")
-    dataset = load(file, targets=["y"], fragments="largest", root=tmp_path)
+    dataset = load_dataset(file, targets=["y"], fragments="largest", root=tmp_path)
     assert dataset.featurizer == MoleculeFeaturizer(fragments="largest")
     assert dataset.graphs.num_nodes.tolist() == [2]
 
@@ -241,7 +249,7 @@ def test_wrong_arguments(tmp_path):
     with pytest.raises(DataError, match=r"no file '.*absent\.csv'"):
         read_smiles_csv(tmp_path / "absent.csv", ["y"])
     with pytest.raises(DataError, match="task is 'tokens'"):
-        load(file, task="tokens")
+        load_dataset(file, task="tokens")
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,14 @@ import torch
 from ogb.io.read_graph_raw import read_csv_graph_raw
 from ogb.utils import smiles2graph
 
-from fullrank.data import OGB, DataError, OGBSource, PackedGraphs, featurize, load
+from fullrank.data import (
+    OGB,
+    DataError,
+    OGBSource,
+    PackedGraphs,
+    featurize,
+    load_dataset,
+)
 from shared_data import shared_data
 
 
@@ -21,7 +28,7 @@ def no_mirror(monkeypatch):
 
 
 def test_real_sets(tmp_path):
-    dataset = load("ogbg-molhiv", root=tmp_path, mirror=shared_data() / "ogb")
+    dataset = load_dataset("ogbg-molhiv", root=tmp_path, mirror=shared_data() / "ogb")
     split = dataset.split()
     assert len(dataset) == 41_127
     parts = (split.train, split.valid, split.test)
@@ -117,9 +124,9 @@ def test_a_folder_or_mirror_that_changes_is_read_again(tmp_path):
     folder, root = tmp_path / "mirror" / "ogbg_molesol", tmp_path / "root"
     for options in ({"folder": folder}, {"mirror": folder.parent}):
         write_molecules(folder)
-        first = load("ogbg-molesol", root=root, **options)
+        first = load_dataset("ogbg-molesol", root=root, **options)
         write_molecules(folder, labels=(9, 9, 9, 9))
-        again = load("ogbg-molesol", root=root, **options)
+        again = load_dataset("ogbg-molesol", root=root, **options)
         assert first.labels[:, 0].tolist() == [0.5, -1, 2, 4]
         assert again.labels[:, 0].tolist() == [9] * 4
         assert first.fingerprint != again.fingerprint
@@ -359,7 +366,7 @@ def test_names():
     wanted = {"ogbg-molhiv", "ogbg-molpcba", "ogbg-ppa", "ogbg-code2", "ogbg-code"}
     assert wanted <= set(OGBSource.known_names())
     with pytest.raises(DataError, match="withdrawn"):
-        load("ogbg-code")
+        load_dataset("ogbg-code")
     with pytest.raises(DataError, match="OGB has no graph set 'ogbg-nothing'"):
         OGB("ogbg-nothing")
     with pytest.raises(DataError, match="there is no folder .*nowhere"):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from fullrank.data import DataError, load, python_code, source
+from fullrank.data import DataError, load_dataset, python_code, source
 from fullrank.data.sources.python_code import MASK, NODE_TYPES, function_tree, words_of
 
 
@@ -107,7 +107,7 @@ def test_an_edited_file_is_read_again(sources, tmp_path):
 def test_the_place_of_the_sources_does_not_matter(sources, tmp_path):
     copy = tmp_path / "elsewhere" / "copy"
     shutil.copytree(sources, copy)
-    first, second = (load(folder, root=tmp_path) for folder in (sources, copy))
+    first, second = (load_dataset(folder, root=tmp_path) for folder in (sources, copy))
     assert first.fingerprint == second.fingerprint
     assert (first.name, second.name) == ("sources", "copy")
     assert source(sources).determining() == source(copy).determining()
@@ -139,7 +139,7 @@ def test_nothing_to_read(tmp_path):
 
 @pytest.mark.slow
 def test_the_standard_library(tmp_path):
-    dataset = load("python-stdlib", root=tmp_path)
+    dataset = load_dataset("python-stdlib", root=tmp_path)
     assert len(dataset) > 10_000
     split = dataset.split()
     assert min(len(split.train), len(split.valid), len(split.test)) > 500

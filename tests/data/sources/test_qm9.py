@@ -4,7 +4,7 @@ import torch
 from rdkit import Chem
 from rdkit.Chem import AllChem
 
-from fullrank.data import QM9, DataError, GraphDataset, QM9Featurizer, load
+from fullrank.data import QM9, DataError, GraphDataset, QM9Featurizer, load_dataset
 from fullrank.data.conformers import BONDS
 from fullrank.data.sources import qm9 as module
 
@@ -157,9 +157,9 @@ def test_coordinates_of_another_molecule_are_not_accepted():
 
 def test_wrong_options():
     with pytest.raises(DataError, match="edges is 'knn'; .*'bonds' or 'complete'"):
-        load("qm9", edges="knn")
+        load_dataset("qm9", edges="knn")
     with pytest.raises(DataError, match="limit is 0"):
-        load("qm9", limit=0)
+        load_dataset("qm9", limit=0)
 
 
 @pytest.mark.slow

@@ -16,7 +16,7 @@ from fullrank.data import (
     TUFolderSource,
     TUSource,
     known_names,
-    load,
+    load_dataset,
     source,
 )
 from fullrank.data.sources import SOURCES
@@ -37,7 +37,7 @@ def test_names_are_known():
 )
 def test_the_nearest_name_is_suggested(wrong, right):
     with pytest.raises(DataError, match=rf"'{wrong}' \(did you mean '{right}'\?\)"):
-        load(wrong)
+        load_dataset(wrong)
 
 
 @pytest.fixture
@@ -88,7 +88,7 @@ def test_a_source_is_a_field():
 
 def test_a_folder_that_holds_nothing(tmp_path):
     with pytest.raises(DataError, match="NAME_A.txt"):
-        load(tmp_path)
+        load_dataset(tmp_path)
 
 
 def test_wrong_options_are_named():
@@ -105,7 +105,9 @@ def test_wrong_options_are_named():
 
 
 def test_options_reach_the_set(tmp_path):
-    dataset = load("qm9", root=tmp_path, limit=3, distance=False, targets=["U0"])
+    dataset = load_dataset(
+        "qm9", root=tmp_path, limit=3, distance=False, targets=["U0"]
+    )
     assert dataset[0].edge_attr.shape[1] == 4
     assert [target.name for target in dataset.targets] == ["U0"]
     assert dataset.labels.shape == (3, 1)

@@ -7,7 +7,7 @@ from torch_geometric.datasets import TUDataset
 from torch_geometric.transforms import OneHotDegree
 
 from data.tu_samples import BARE, archive, small, star
-from fullrank.data import TU, DataError, load, read_tu_folder
+from fullrank.data import TU, DataError, load_dataset, read_tu_folder
 from shared_data import shared_data
 
 # Graphs, classes, mean nodes, mean edges: https://chrsmrrs.github.io/datasets/
@@ -29,7 +29,7 @@ def no_mirror(monkeypatch):
 
 def test_statistics_are_the_published_ones(tmp_path):
     for name, published in PUBLISHED.items():
-        dataset = load(name, root=tmp_path, mirror=shared_data() / "tu")
+        dataset = load_dataset(name, root=tmp_path, mirror=shared_data() / "tu")
         graphs = dataset.graphs
         loops = int((graphs.src == graphs.dst).sum())
         edges = (len(graphs.src) - loops) / 2 + loops
@@ -85,7 +85,7 @@ def test_large_degrees_are_normalised(tmp_path):
 
 
 def test_own_folder(tmp_path):
-    dataset = load(small(tmp_path / "set"))
+    dataset = load_dataset(small(tmp_path / "set"))
     assert dataset.name == "SMALL"
     assert dataset.labels.tolist() == [0, 1]
     assert dataset.default_split == "folds"
@@ -100,7 +100,7 @@ def test_own_folder(tmp_path):
 
 def test_regression_targets(tmp_path):
     changes = {"graph_labels": None, "graph_attributes": "0.25\n-3\n"}
-    dataset = load(small(tmp_path / "set", **changes))
+    dataset = load_dataset(small(tmp_path / "set", **changes))
     assert dataset.task == "regression"
     assert dataset.labels.tolist() == [[0.25], [-3]]
 
@@ -138,17 +138,17 @@ def test_the_fingerprint_is_that_of_the_content(tmp_path):
     (root / "raw").mkdir(parents=True)
     archive(root / "raw" / "SMALL.zip", folder)  # as if it had been downloaded
     found = {
-        load(folder).fingerprint,
-        load(small(tmp_path / "copy", name="COPY")).fingerprint,
+        load_dataset(folder).fingerprint,
+        load_dataset(small(tmp_path / "copy", name="COPY")).fingerprint,
         TU("SMALL", root, mirror).fingerprint,
         TU("SMALL", root, archives).fingerprint,
         TU("SMALL", root).fingerprint,
     }
     assert len(found) == 1
     elsewhere = small(tmp_path / "elsewhere" / "set", graph_labels="1\n2\n")
-    assert load(elsewhere).fingerprint in found  # the same two classes
+    assert load_dataset(elsewhere).fingerprint in found  # the same two classes
     changed = small(tmp_path / "another" / "set", node_labels="3\n3\n7\n7\n7\n")
-    assert load(changed).fingerprint not in found
+    assert load_dataset(changed).fingerprint not in found
 
 
 def test_a_wrong_archive_leaves_nothing_behind(tmp_path):

@@ -86,7 +86,7 @@ def source(name: str | Path, kind: str | None = None, **options: Any) -> Source:
     return chosen.checked(str(name), name=str(name), **options)
 
 
-def load(
+def load_dataset(
     name: str | Path, labelled: bool = True, progress: bool = True, **options: Any
 ) -> GraphDataset:
     """The data set ``name``, prepared at the first call.
@@ -112,7 +112,7 @@ __all__ = [
     "TUFolderSource",
     "TUSource",
     "known_names",
-    "load",
+    "load_dataset",
     "source",
     "source_class",
 ]

@@ -29,7 +29,7 @@ from fullrank.data.molecules import (
 )
 from fullrank.data.packed.graphs import Field, Graph, PackedGraphs, Part, text_arrays
 from fullrank.data.sources.base import Location, PathSource
-from fullrank.data.tables import Row, Table, is_table, number, open_table
+from fullrank.data.tables import Row, TableReader, is_table, number, open_table
 from fullrank.data.workers import available_cpus, map_in_workers
 from fullrank.errors import DataError
 
@@ -94,7 +94,7 @@ class CsvSource(PathSource):
             self._report(rejected, len(dataset) + len(rejected))
         return dataset
 
-    def _check_columns(self, table: Table, labelled: bool) -> None:
+    def _check_columns(self, table: TableReader, labelled: bool) -> None:
         targets = self.targets or []
         split = [self.split_column] if self.split_column else []
         for column in (self.smiles, *targets, *split):
