@@ -111,10 +111,14 @@ def test_an_interrupt_while_a_worker_starts_is_not_lost():
             signal.raise_signal(signal.SIGINT)
 
     os.register_at_fork(before=interrupt)
-    asked.append(1)
-    with pytest.raises(KeyboardInterrupt):
-        list(map_in_workers(work, [1]))
-    assert list(map_in_workers(work, [1])) == [2]
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        asked.append(1)
+        with pytest.raises(KeyboardInterrupt):
+            list(map_in_workers(work, [1]))
+        assert list(map_in_workers(work, [1])) == [2]
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 PARENT = """
