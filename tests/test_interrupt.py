@@ -94,6 +94,17 @@ def wait_until(condition, program, seconds=120):
         time.sleep(0.005)
 
 
+def wait_for_the_handler(program):
+    """Until `interrupt.install` has run; before, it is Python itself that starts."""
+    descriptors = Path(f"/proc/{program.process.pid}/fd")
+
+    def installed():  # it opens the only socket
+        with contextlib.suppress(OSError):
+            return any("socket:" in os.readlink(fd) for fd in descriptors.iterdir())
+
+    wait_until(installed, program)
+
+
 def experiment(tmp_path, kind, epochs):
     config = small_config(
         tmp_path,
@@ -138,7 +149,7 @@ def assert_same_runs(config, reference):
 
 @pytest.mark.parametrize(
     ("kind", "how", "moment"),
-    [("train", "one", "row"), ("train", "ignored", 0.4), ("grid", "terminal", "row")],
+    [("train", "one", "row"), ("train", "ignored", 0.1), ("grid", "terminal", "row")],
 )
 def test_ctrl_c(tmp_path, kind, how, moment):
     config, file, reference = experiment(tmp_path, kind, epochs=30)
@@ -147,6 +158,7 @@ def test_ctrl_c(tmp_path, kind, how, moment):
         rows = folder_of(single_runs(config)[0]).metrics_file.file
         wait_until(rows.exists, program)
     else:
+        wait_for_the_handler(program)
         time.sleep(moment)
     assert assert_ended_well(program, how) == STATUS
     assert_resumes(config, file, kind, reference)
@@ -172,7 +184,8 @@ def test_sixty_random_moments(tmp_path, kind):
     while interrupted < 30:
         how = rng.choice(["one", "terminal", "ignored", "kill"])
         program = launch(kind, file, how)
-        time.sleep(rng.uniform(0.2, 10))
+        wait_for_the_handler(program)
+        time.sleep(rng.uniform(0, 10))
         if assert_ended_well(program, how) != 0:
             interrupted += 1
         else:  # it was done before: once more from the beginning
