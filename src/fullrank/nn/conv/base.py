@@ -65,6 +65,13 @@ class RankConv(MessagePassing):
         **kwargs: Any,
     ) -> None:
         super().__init__(aggr=aggr, **kwargs)
+        for name, given, kind in (
+            ("coefficients", coefficients, Coefficients),
+            ("mlp", mlp, torch.nn.Module | None),
+            ("aggr", self.aggr_module, Aggregation),
+        ):
+            if not isinstance(given, kind):
+                raise ValueError(f"{name} cannot be {given!r}")
         combined = self.aggr_module
         if isinstance(combined, MultiAggregation) and combined.mode == "cat":
             raise ValueError(
