@@ -162,9 +162,7 @@ def _floor_step(products: list[tuple[int, int, int]]) -> Callable[[], None]:
     return step
 
 
-def measure(
-    w: Workload, quick: bool = False, tick: Callable[[], None] = lambda: None
-) -> Iterator[Row]:
+def measure(w: Workload, quick: bool = False) -> Iterator[Row]:
     """Measure the implementations on one workload; the quick way takes half as many
     graphs and leaves out the layers without Re-SUM and the concatenated heads."""
     if quick:
@@ -185,14 +183,11 @@ def measure(
         if not (quick and "concat" in name):
             steps[name] = _training_step(peer, inputs)
 
-    peaks = {}
-    for name, step in steps.items():
-        peaks[name] = peak_mb(step)
-        tick()
+    peaks = {name: peak_mb(step) for name, step in steps.items()}
     for floor in floors.values():
         floor()
     seconds, rounds = QUICK if quick else THOROUGH
-    ms = interleaved_ms(steps | floors, seconds, rounds, tick)
+    ms = interleaved_ms(steps | floors, seconds, rounds)
     for name in steps:
         row = Row(w.name, w.s, name, ms[name], peaks[name])
         layer_name = name.removesuffix(_plain(""))
@@ -218,7 +213,7 @@ def run(quick: bool = False, json_file: Path | None = None) -> list[Row]:
         task = progress.add_task("", total=len(WORKLOADS))
         for w in WORKLOADS:
             progress.update(task, description=f"{w.name}, d={w.width}, s={w.s}")
-            rows += measure(w, quick, progress.refresh)
+            rows += measure(w, quick)
             progress.advance(task)
     console.print(_table(rows))
     console.print(
