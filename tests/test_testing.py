@@ -65,6 +65,13 @@ def test_agreement_of_gradients():
     with pytest.raises(AssertionError, match="gradients by input number 0 differ"):
         assert_layers_agree(lambda x: x + 0, stopped, torch.randn(3))
     assert_layers_agree(lambda x: x + 0, stopped, torch.randn(3), gradients=False)
+    with pytest.raises(AssertionError, match="gradients by input number 1 differ"):
+        assert_layers_agree(
+            lambda i, x: x[i],
+            lambda i, x: stopped(x)[i],
+            torch.arange(3),
+            torch.ones(3),
+        )
     with pytest.raises(AssertionError, match="only one of the layers has gradients"):
         assert_layers_agree(
             lambda x, y: x + y, lambda x, y: x + y.detach(), *torch.randn(2, 3)

@@ -63,12 +63,8 @@ def assert_permutation_equivariant(
     expected = layer(x, edge_index, *edge_arguments)
     for permutation in _permutations(len(x), trials):
         output = layer(*permute_graph(permutation, x, edge_index, *edge_arguments))
-        _assert_close(
-            output,
-            expected[permutation],
-            tolerance,
-            f"the output does not follow the permutation {permutation.tolist()}",
-        )
+        message = f"the output does not follow the permutation {permutation.tolist()}"
+        _assert_close(output, expected[permutation], tolerance, message)
 
 
 def assert_same_on_isomorphic_graphs(
@@ -87,12 +83,8 @@ def assert_same_on_isomorphic_graphs(
     expected = model(x, edge_index, *edge_arguments)
     for permutation in _permutations(len(x), trials):
         output = model(*permute_graph(permutation, x, edge_index, *edge_arguments))
-        _assert_close(
-            output,
-            expected,
-            tolerance,
-            f"the output depends on the numbering {permutation.tolist()}",
-        )
+        message = f"the output depends on the numbering {permutation.tolist()}"
+        _assert_close(output, expected, tolerance, message)
 
 
 def assert_layers_agree(
@@ -112,6 +104,10 @@ def assert_layers_agree(
         gradients: Whether the gradients by the inputs are compared as well.
     """
     results = []
+    names = ["outputs"]
+    if gradients:
+        floating = [i for i, t in enumerate(inputs) if t.is_floating_point()]
+        names += [f"gradients by input number {i}" for i in floating]
     for layer in (first, second):
         copies = [
             t.detach().clone().requires_grad_(t.is_floating_point()) for t in inputs
@@ -124,8 +120,7 @@ def assert_layers_agree(
             loss = (output * weights.view_as(output).to(output.device)).sum()
             found = torch.autograd.grad(loss, wanted, allow_unused=True)
         results.append((output, *found))
-    for i, (a, b) in enumerate(zip(*results, strict=True)):
-        what = "outputs" if i == 0 else f"gradients by input number {i - 1}"
+    for what, a, b in zip(names, *results, strict=True):
         if (a is None) != (b is None):
             raise AssertionError(f"only one of the layers has {what}")
         if a is not None:

@@ -104,10 +104,10 @@ def test_rows_are_written_and_read_again(tmp_path):
         ]
     ]
     result = Result(setup(), rows)
-    result.save(tmp_path / "results" / "csl")
-    written = (tmp_path / "results" / "csl.json").read_text(encoding="utf-8")
+    result.save(tmp_path / "results" / "csl-0.2")
+    written = (tmp_path / "results" / "csl-0.2.json").read_text(encoding="utf-8")
     assert Result.from_json(written) == result
-    text = (tmp_path / "results" / "csl.md").read_text(encoding="utf-8")
+    text = (tmp_path / "results" / "csl-0.2.md").read_text(encoding="utf-8")
     assert "| BREC | basic (60) | cfi (100) | all (160) |" in text
     assert "| ours | 59 | 2 | 61 |" in text
     assert "| I²-GNN (the best published GNN) |  |  | 281 |" in text

@@ -1,9 +1,9 @@
 import json
 
 import pytest
-import torch
 
 from fullrank.bench import train
+from fullrank.errors import FullrankError
 
 
 @pytest.fixture
@@ -17,8 +17,7 @@ def small(monkeypatch, tmp_path):
 
 @pytest.mark.parametrize("name", list(train.WORKLOADS))
 def test_both_sides_compute_the_same(small, name):
-    sides = [train.Trainer(side, name, True, torch.float64) for side in train.SIDES]
-    losses = [side.first_losses() for side in sides]
+    losses = [train.first_losses(side, name, True) for side in train.SIDES]
     assert losses[0] == pytest.approx(losses[1], rel=train.AGREEMENT)
     assert losses[0][0] != losses[0][-1]  # it trains
 
@@ -38,3 +37,11 @@ def test_command_measures_and_writes(tmp_path):
     ):
         assert row.largest_difference < train.AGREEMENT
         assert saved["times_faster"] == row.plain_seconds / row.our_seconds
+
+
+def test_what_goes_wrong_in_a_side_is_raised(monkeypatch, tmp_path):
+    file = tmp_path / "file"
+    file.touch()
+    monkeypatch.setenv("FULLRANK_ROOT", str(file))  # no folder to keep QM9 in
+    with pytest.raises((FullrankError, OSError)):
+        train.measure("molecules", quick=True)

@@ -125,7 +125,7 @@ class TestErrors:
 
     def test_colors_need_each_other(self, cls):
         x, edge_index = graph()
-        with pytest.raises(ValueError, match="edge_color was given without node_color"):
+        with pytest.raises(ValueError, match="node_color is missing"):
             cls(5, 4)(x, edge_index, edge_color=torch.zeros(30, dtype=torch.long))
 
     def test_lengths_of_colors(self, cls):

@@ -71,13 +71,33 @@ def test_an_unknown_option_lists_the_known_ones(name, option, known):
         make_conv(name, 5, 4, None, **{option: 1})
 
 
+@pytest.mark.parametrize("option", ["name", "in_channels", "edge_dim"])
+def test_what_the_network_sets_is_no_option(option):
+    with pytest.raises(ConfigError, match=f"'expc'.*{option!r}"):
+        make_conv("expc", 5, 4, None, **{option: 1})
+
+
 @pytest.mark.parametrize(
-    ("option", "value"),
-    [("num_aggregators", "4"), ("num_aggregators", 0), ("aggr", "summ")],
+    ("name", "option", "value"),
+    [
+        ("expc", "num_aggregators", "4"),
+        ("expc", "num_aggregators", 0),
+        ("expc", "num_aggregators", 10**12),  # out of memory
+        ("expc", "aggr", "summ"),
+        ("expc", "aggr", None),
+        ("expc", "coefficients", "tanh"),
+        ("expc", "mlp", "two layers"),
+        ("combc", "coefficients", "tanh"),
+        ("gatv2", "heads", -1),
+        ("gen", "norm", "groups"),
+        ("pna", "deg", [0]),
+    ],
 )
-def test_a_wrong_value_is_named(option, value):
-    with pytest.raises(ConfigError, match=f"'expc'.*{option}={value!r}"):
-        make_conv("expc", 5, 4, None, **{option: value})
+def test_a_wrong_value_is_named(name, option, value):
+    with pytest.raises(ConfigError) as caught:
+        make_conv(name, 5, 4, None, **{option: value})
+    assert repr(name) in str(caught.value)
+    assert f"{option}={value!r}" in str(caught.value)
 
 
 def test_pna_asks_for_its_degrees():

@@ -155,8 +155,8 @@ class Result:
     def save(self, path: Path) -> None:
         """Write ``path.json`` and ``path.md``."""
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.with_suffix(".json").write_text(self.to_json(), encoding="utf-8")
-        path.with_suffix(".md").write_text(self.to_markdown(), encoding="utf-8")
+        for ending, text in (("json", self.to_json()), ("md", self.to_markdown())):
+            Path(f"{path}.{ending}").write_text(text, encoding="utf-8")
 
 
 def measure(

@@ -4,17 +4,18 @@ import json
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import torch
 from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 from torch import Tensor
-from torch_geometric.nn import GATConv, GATv2Conv, GINConv, PNAConv
+from torch_geometric.nn import GATConv, GATv2Conv, GINConv
 from torch_geometric.utils import coalesce, degree, to_undirected
 
 from fullrank.bench.measure import interleaved_ms, peak_mb
-from fullrank.nn import CombConv, ExpandingConv, backend
+from fullrank.nn import CombConv, ExpandingConv, backend, make_conv
 
 
 @dataclass(frozen=True)
@@ -84,65 +85,43 @@ class Row:
 class _Layer:
     """A layer of ours and the products it cannot avoid."""
 
-    name: str
-    build: Callable[[Workload], torch.nn.Module]
-    products: Callable[[Workload, int, int], list[tuple[int, int, int]]]
+    conv: type[ExpandingConv] | type[CombConv]
+    re_sum: bool
 
+    @property
+    def name(self) -> str:
+        return f"{self.conv.__name__}{'' if self.re_sum else '*'}"
 
-def _expanding(re_sum: bool) -> Callable[[Workload], torch.nn.Module]:
-    return lambda w: ExpandingConv(
-        w.width, w.width, w.s, re_sum=re_sum, edge_dim=w.edge_dim
-    )
+    def build(self, w: Workload) -> torch.nn.Module:
+        arguments: dict[str, Any] = {"re_sum": self.re_sum, "edge_dim": w.edge_dim}
+        if self.conv is ExpandingConv:
+            arguments["num_aggregators"] = w.s
+        return self.conv(w.width, w.width, **arguments)
 
-
-def _combining(re_sum: bool) -> Callable[[Workload], torch.nn.Module]:
-    return lambda w: CombConv(w.width, w.width, re_sum=re_sum, edge_dim=w.edge_dim)
-
-
-def _expanding_products(re_sum: bool):
-    def products(w: Workload, n: int, pairs: int) -> list[tuple[int, int, int]]:
-        d, s = w.width, w.s
-        second = (pairs if re_sum else n, d, d)
-        return [(n, d, s * d), second, (n, d, s), (n, d, s)]
-
-    return products
-
-
-def _combining_products(re_sum: bool):
-    def products(w: Workload, n: int, pairs: int) -> list[tuple[int, int, int]]:
-        rows, d = pairs if re_sum else n, w.width
+    def products(self, w: Workload, n: int, pairs: int) -> list[tuple[int, int, int]]:
+        rows, d, s = pairs if self.re_sum else n, w.width, w.s
+        if self.conv is ExpandingConv:
+            return [(n, d, s * d), (rows, d, d), (n, d, s), (n, d, s)]
         return [(rows, d, d), (rows, d, d), (n, d, d), (n, d, d)]
-
-    return products
 
 
 LAYERS = [
-    _Layer("ExpandingConv", _expanding(True), _expanding_products(True)),
-    _Layer("ExpandingConv*", _expanding(False), _expanding_products(False)),
-    _Layer("CombConv", _combining(True), _combining_products(True)),
-    _Layer("CombConv*", _combining(False), _combining_products(False)),
+    _Layer(conv, re_sum)
+    for conv in (ExpandingConv, CombConv)
+    for re_sum in (True, False)
 ]
 
 
 def _peers(w: Workload, edge_index: Tensor) -> dict[str, torch.nn.Module]:
     d, s, edge_dim = w.width, w.s, w.edge_dim
+    peers: dict[str, torch.nn.Module] = {}
+    for conv in (GATConv, GATv2Conv):
+        for how, width in (("mean", d), ("concat", d // s)):
+            peers[f"{conv.__name__}(heads={s}, {how})"] = conv(
+                d, width, s, concat=how == "concat", edge_dim=edge_dim
+            )
     deg = torch.bincount(degree(edge_index[1], dtype=torch.long))
-    peers: dict[str, torch.nn.Module] = {
-        f"GATConv(heads={s}, mean)": GATConv(d, d, s, concat=False, edge_dim=edge_dim),
-        f"GATv2Conv(heads={s}, mean)": GATv2Conv(
-            d, d, s, concat=False, edge_dim=edge_dim
-        ),
-        f"GATConv(heads={s}, concat)": GATConv(d, d // s, s, edge_dim=edge_dim),
-        f"GATv2Conv(heads={s}, concat)": GATv2Conv(d, d // s, s, edge_dim=edge_dim),
-        "PNAConv": PNAConv(
-            d,
-            d,
-            ["mean", "min", "max", "std"],
-            ["identity", "amplification", "attenuation"],
-            deg,
-            edge_dim=edge_dim,
-        ),
-    }
+    peers["PNAConv"] = make_conv("pna", d, d, edge_dim, deg=deg)
     if edge_dim is None:
         mlp = torch.nn.Sequential(
             torch.nn.Linear(d, d), torch.nn.ReLU(), torch.nn.Linear(d, d)
@@ -183,9 +162,7 @@ def _floor_step(products: list[tuple[int, int, int]]) -> Callable[[], None]:
     return step
 
 
-def measure(
-    w: Workload, quick: bool = False, tick: Callable[[], None] = lambda: None
-) -> Iterator[Row]:
+def measure(w: Workload, quick: bool = False) -> Iterator[Row]:
     """Measure the implementations on one workload; the quick way takes half as many
     graphs and leaves out the layers without Re-SUM and the concatenated heads."""
     if quick:
@@ -206,14 +183,11 @@ def measure(
         if not (quick and "concat" in name):
             steps[name] = _training_step(peer, inputs)
 
-    peaks = {}
-    for name, step in steps.items():
-        peaks[name] = peak_mb(step)
-        tick()
+    peaks = {name: peak_mb(step) for name, step in steps.items()}
     for floor in floors.values():
         floor()
     seconds, rounds = QUICK if quick else THOROUGH
-    ms = interleaved_ms(steps | floors, seconds, rounds, tick)
+    ms = interleaved_ms(steps | floors, seconds, rounds)
     for name in steps:
         row = Row(w.name, w.s, name, ms[name], peaks[name])
         layer_name = name.removesuffix(_plain(""))
@@ -239,7 +213,7 @@ def run(quick: bool = False, json_file: Path | None = None) -> list[Row]:
         task = progress.add_task("", total=len(WORKLOADS))
         for w in WORKLOADS:
             progress.update(task, description=f"{w.name}, d={w.width}, s={w.s}")
-            rows += measure(w, quick, progress.refresh)
+            rows += measure(w, quick)
             progress.advance(task)
     console.print(_table(rows))
     console.print(

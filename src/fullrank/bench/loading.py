@@ -43,7 +43,7 @@ def run(quick: bool, json_file: Path | None) -> list[Row]:
     dataset = QM9(limit=2_000 if quick else 20_000)
     rows = measure(dataset, seconds=1 if quick else 10)
     table = Table("loader", title=f"Shuffled batches of {BATCH_SIZE} QM9 molecules")
-    table.add_column("ms a batch", justify="right")
+    table.add_column("ms per batch", justify="right")
     table.add_column("ours is faster by", justify="right")
     for row in rows:
         faster = f"{row.times_faster:.1f} times"

@@ -14,10 +14,7 @@ os.environ.setdefault("KINETO_LOG_LEVEL", "99")
 
 
 def interleaved_ms(
-    steps: Mapping[str, Step],
-    seconds: float,
-    min_rounds: int = 3,
-    tick: Callable[[], None] = lambda: None,
+    steps: Mapping[str, Step], seconds: float, min_rounds: int = 3
 ) -> dict[str, float]:
     """Time several steps in turns, so that a noisy moment hits all of them.
 
@@ -25,7 +22,6 @@ def interleaved_ms(
         steps: What to time, by name. Each has run at least once before.
         seconds: How long to go on, for each of them on average.
         min_rounds: How often each runs at least.
-        tick: Called after each step.
 
     Returns:
         The median duration of each step in milliseconds.
@@ -39,7 +35,6 @@ def interleaved_ms(
             start = time.perf_counter()
             step()
             times[name].append(time.perf_counter() - start)
-            tick()
     return {name: 1e3 * statistics.median(found) for name, found in times.items()}
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from fullrank.bench.provenance import Provenance, provenance
+from fullrank.bench.provenance import provenance
 from fullrank.data import QM9, AddStructuralColors, PackedGraphs
 
 _NODES, _EDGES = 400, 1_000  # of the random graph
@@ -25,23 +25,6 @@ class Row:
     seconds: float
     edges: int
     distinct: int
-
-
-@dataclass(frozen=True)
-class Result:
-    """All rows and what they were measured with."""
-
-    provenance: Provenance
-    rows: list[Row]
-
-    def to_json(self) -> str:
-        return json.dumps(asdict(self), indent=1) + "\n"
-
-    @classmethod
-    def from_json(cls, text: str) -> "Result":
-        read = json.loads(text)
-        rows = [Row(**row) for row in read["rows"]]
-        return cls(Provenance(**read["provenance"]), rows)
 
 
 def structural_levels(**labels: Any) -> dict[str, AddStructuralColors]:
@@ -77,7 +60,8 @@ def run(quick: bool, json_file: Path | None) -> list[Row]:
         table.add_row(row.level, row.graphs, f"{row.seconds:.2f}", *counts)
     Console().print(table)
     if json_file is not None:
-        json_file.write_text(Result(provenance(), rows).to_json())
+        result = {"provenance": provenance(), "rows": rows}
+        json_file.write_text(json.dumps(result, default=asdict, indent=1) + "\n")
     return rows
 
 

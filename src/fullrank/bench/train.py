@@ -1,19 +1,23 @@
 """``fullrank bench train``: epochs of one model, as a user of the formula has it, and
 ours.
 
-Each side is a process of its own, for the allocator's setting holds for a whole
+Each side is a process of its own, because the allocator's setting holds for a whole
 process. They take turns, so that a noisy moment hits both.
 """
 
 import contextlib
 import json
+import signal
 import statistics
-import subprocess
-import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass
+from functools import cache
+from itertools import chain, islice, repeat
+from multiprocessing import get_context
 from pathlib import Path
+from typing import TypeVar
 
 import torch
 from rich.console import Console
@@ -23,6 +27,7 @@ from torch import Tensor
 from torch_geometric.data import Data
 from torch_geometric.loader import DataLoader
 
+from fullrank.allocator import keep_memory
 from fullrank.data import QM9, GraphDataset, from_graphs
 from fullrank.nn import GraphNet, backend
 
@@ -30,6 +35,8 @@ AGREEMENT = 1e-8
 STEPS_COMPARED = 20
 GRAPHS_COMPARED = 2  # in each of these steps
 SIDES = ("plain", "ours")
+
+T = TypeVar("T")
 
 
 @dataclass
@@ -84,41 +91,36 @@ def run(quick: bool, json_file: Path | None) -> list[Row]:
 def measure(name: str, quick: bool) -> Row:
     """Check that both sides compute the same, then let them train in turns."""
     with contextlib.ExitStack() as stack:
-        sides = {side: stack.enter_context(_start(side, name, quick)) for side in SIDES}
-        losses = {side: _ask(process, "losses") for side, process in sides.items()}
+        sides = {side: stack.enter_context(_process(side)) for side in SIDES}
+
+        def ask(function: Callable[[str, str, bool], T], side: str) -> T:
+            return sides[side].submit(function, side, name, quick).result()
+
+        plain, ours = (ask(first_losses, side) for side in SIDES)
         difference = max(
-            abs(one - other) / abs(one)
-            for one, other in zip(losses["plain"], losses["ours"], strict=True)
+            abs(one - other) / abs(one) for one, other in zip(plain, ours, strict=True)
         )
         if difference > AGREEMENT:
             raise ValueError(f"{name}: the losses differ by {difference:.1e}")
-        seconds: dict[str, list[float]] = {side: [] for side in SIDES}
-        rounds = 2 if quick else 3
-        for _ in track(range(rounds), name, console=Console(stderr=True)):
-            for side, process in sides.items():
-                seconds[side].append(_ask(process, "epoch"))
-        for process in sides.values():
-            process.communicate(timeout=60)
-    plain, ours = (statistics.median(seconds[side]) for side in SIDES)
-    return Row(name, plain, ours, plain / ours, difference)
+        rounds = range(2 if quick else 3)
+        seconds = [
+            [ask(seconds_per_epoch, side) for side in SIDES]
+            for _ in track(rounds, name, console=Console(stderr=True))
+        ]
+    plain_median, our_median = map(statistics.median, zip(*seconds, strict=True))
+    faster = plain_median / our_median
+    return Row(name, plain_median, our_median, faster, difference)
 
 
-def _start(side: str, name: str, quick: bool) -> subprocess.Popen:
-    command = [sys.executable, "-m", "fullrank.bench.train", side, name, str(quick)]
-    return subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    )
+def _process(side: str) -> ProcessPoolExecutor:
+    """A process of one side; what goes wrong in it is raised here."""
+    return ProcessPoolExecutor(1, get_context("spawn"), _begin, (side,))
 
 
-def _ask(process: subprocess.Popen, what: str):
-    assert process.stdin is not None
-    assert process.stdout is not None
-    process.stdin.write(f"{what}\n")
-    process.stdin.flush()
-    answer = process.stdout.readline()
-    if not answer:
-        raise ValueError(f"the process {process.args!r} ended before it answered")
-    return json.loads(answer)
+def _begin(side: str) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C ends it without a traceback
+    if side == "ours":
+        keep_memory()
 
 
 class Trainer:
@@ -164,13 +166,24 @@ class Trainer:
             self.step(batch)
         return time.perf_counter() - start
 
-    def first_losses(self) -> list[float]:
-        losses: list[float] = []
-        while True:
-            for batch in self.batches:
-                losses.append(float(self.step(batch)))
-                if len(losses) == STEPS_COMPARED:
-                    return losses
+
+def first_losses(side: str, name: str, quick: bool) -> list[float]:
+    """The losses of the first steps, in float64."""
+    trainer = Trainer(side, name, quick, torch.float64)
+    epochs = chain.from_iterable(repeat(trainer.batches))
+    return [float(trainer.step(batch)) for batch in islice(epochs, STEPS_COMPARED)]
+
+
+def seconds_per_epoch(side: str, name: str, quick: bool) -> float:
+    """The duration of one more epoch, in float32."""
+    return _warm_trainer(side, name, quick).epoch()
+
+
+@cache
+def _warm_trainer(side: str, name: str, quick: bool) -> Trainer:
+    trainer = Trainer(side, name, quick, torch.float32)
+    trainer.epoch()
+    return trainer
 
 
 def _molecules(count: int) -> GraphDataset:
@@ -191,23 +204,3 @@ def dense_graphs(count: int, seed: int = 0) -> GraphDataset:
         x = torch.randn(size, 32, generator=generator)
         graphs.append(Data(x, edges, y=torch.rand(1, generator=generator)))
     return from_graphs(graphs, task="regression")
-
-
-def _serve(side: str, name: str, quick: bool) -> None:
-    """Answer the questions of `measure` from standard input, line by line."""
-    if side == "ours":
-        from fullrank.allocator import keep_memory
-
-        keep_memory()
-    exact = Trainer(side, name, quick, torch.float64)
-    for line in sys.stdin:
-        if line.strip() == "losses":
-            print(json.dumps(exact.first_losses()), flush=True)
-            fast = Trainer(side, name, quick, torch.float32)
-            fast.epoch()  # warms up
-        else:
-            print(fast.epoch(), flush=True)
-
-
-if __name__ == "__main__":
-    _serve(sys.argv[1], sys.argv[2], sys.argv[3] == "True")

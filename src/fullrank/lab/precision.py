@@ -3,6 +3,7 @@
 from copy import deepcopy
 
 import torch
+from torch import Tensor
 from torch_geometric.data import Data
 
 
@@ -13,6 +14,9 @@ def frozen_copy(layer: torch.nn.Module) -> torch.nn.Module:
 
 def double(data: Data) -> Data:
     """A graph or batch with all floating-point values in float64."""
-    return data.clone().apply(
-        lambda value: value.double() if value.is_floating_point() else value
-    )
+    return data.clone().apply(as_double)
+
+
+def as_double(value: Tensor) -> Tensor:
+    """A tensor in float64; categories stay what they are."""
+    return value.double() if value.is_floating_point() else value

@@ -151,22 +151,19 @@ def read_neighborhoods(
         node_color: A structural colour for each self-loop, or :obj:`None`.
     """
     if (edge_color is None) != (node_color is None) and self_loops:
-        given, missing = "edge_color", "node_color"
-        if edge_color is None:
-            given, missing = missing, given
-        raise ValueError(f"{given} was given without {missing}; self-loops need both")
+        missing = "edge_color" if edge_color is None else "node_color"
+        raise ValueError(f"{missing} is missing; self-loops need both colours")
+    bipartite = not isinstance(x, Tensor)
     x_src, x_dst = (x, x) if isinstance(x, Tensor) else x
     _check_length("edge_color", edge_color, edges[0].size(0), "edges")
     if self_loops:
         _check_length("node_color", node_color, x_dst.size(0), "nodes")
-    bipartite = not isinstance(x, Tensor)
     pairs = _Edges(*edges, edge_attr, edge_color)
+    nodes = torch.arange(x_dst.size(0), device=x_dst.device)
     if self_loops and bipartite:
-        nodes = torch.arange(x_dst.size(0), device=x_dst.device)
         pairs = pairs.append(nodes + x_src.size(0), nodes, node_color)
         x_src = torch.cat([x_src, x_dst])
     elif self_loops:
-        nodes = torch.arange(x_dst.size(0), device=x_dst.device)
         loops = pairs.src == pairs.dst
         if torch.compiler.is_compiling():
             # Shapes may not depend on values: loops go to an extra destination,

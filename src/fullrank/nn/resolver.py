@@ -60,7 +60,12 @@ def conv_names() -> list[str]:
 
 
 def make_conv(
-    name: str, in_channels: int, out_channels: int, edge_dim: int | None, **kwargs: Any
+    name: str,
+    in_channels: int,
+    out_channels: int,
+    edge_dim: int | None,
+    /,
+    **kwargs: Any,
 ) -> torch.nn.Module:
     """Build the convolution of that name."""
     if name not in _CONVS:
@@ -71,9 +76,9 @@ def make_conv(
     make, *_ = _CONVS[name]
     try:
         return make(in_channels, out_channels, edge_dim=edge_dim, **kwargs)
-    except (TypeError, ValueError) as error:
+    except Exception as error:  # a wrong value raises anything in other libraries
         for option in kwargs:
-            if f"keyword argument {option!r}" in str(error):
+            if f"argument {option!r}" in str(error):
                 known = _options(*_CONVS[name]) - {option}
                 raise ConfigError(
                     f"the convolution {name!r} has no option {option!r}"
@@ -81,7 +86,8 @@ def make_conv(
                 ) from error
         shown = ", ".join(f"{option}={value!r}" for option, value in kwargs.items())
         raise ConfigError(
-            f"the convolution {name!r} cannot be made with ({shown}): {error}"
+            f"the convolution {name!r} cannot be made with ({shown}): "
+            f"{str(error) or type(error).__name__}"
         ) from error
 
 

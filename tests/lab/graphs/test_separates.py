@@ -2,7 +2,7 @@ import pytest
 import torch
 from torch_geometric.nn import GINConv, global_add_pool
 
-from fullrank.errors import ConfigError
+from fullrank.errors import ConfigError, ModelError
 from fullrank.lab import PairNet, load_suite, separates
 from fullrank.nn import GraphNet
 from shared_data import shared_data
@@ -48,6 +48,13 @@ def test_ours_with_coefficients_from_features_stay_within_1wl(conv):
     assert separation.count == 0
     assert separation.by_group()["cfi"] == (0, 5)
     assert str(separation) == "0 of 20 pairs of classic"
+
+
+def test_embeddings_that_are_not_finite_are_refused():
+    model = GraphNet(1, 8, 8, 3)
+    torch.nn.init.constant_(model.encoder.bias, float("nan"))
+    with pytest.raises(ModelError):
+        separates(model, load_suite("csl"), relabelings=2)
 
 
 @pytest.mark.parametrize("conv", ["expc", "combc"])

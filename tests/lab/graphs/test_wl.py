@@ -1,6 +1,7 @@
 from collections import Counter
 
 import networkx as nx
+import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
@@ -68,3 +69,10 @@ def test_rounds_bound_how_far_a_node_sees():
     )
     assert wl_colors(path, 6, rounds=1).unique().numel() == 2
     assert wl_colors(path, 6).unique().numel() == 3
+
+
+@pytest.mark.parametrize("count", [0, 2])
+def test_graphs_without_nodes_are_alike(count):
+    empty = torch.empty(0, dtype=torch.long)
+    color = wl_colors(torch.empty(2, 0, dtype=torch.long), num_nodes=0)
+    assert wl_classes(color, empty, count).tolist() == [0] * count

@@ -50,3 +50,6 @@ def test_a_graph_without_neighbourhoods_of_three_has_no_picture():
     (finding,) = examine(ThreeStageGCN(3, 4), graph)
     assert finding.output is None
     assert finding.profile.size.tolist() == [2, 2]
+    empty = Data(x=torch.randn(0, 3), edge_index=edges[:, :0])
+    (finding,) = examine(ThreeStageGCN(3, 4), empty)
+    assert finding.output is None

@@ -6,6 +6,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fullrank.errors import ModelError
 from fullrank.lab import (
     GROWTH_WITHOUT_GAIN,
     certificate,
@@ -46,6 +47,12 @@ def test_rank_obeys_its_tolerance_and_works_on_batches():
     nearly = torch.diag(torch.tensor([1.0, 1e-4]))
     assert numerical_rank(torch.stack([nearly, nearly.flip(0)])).tolist() == [2, 2]
     assert int(numerical_rank(nearly, rtol=1e-3)) == 1
+
+
+@pytest.mark.parametrize("entry", [float("nan"), float("inf")])
+def test_a_matrix_that_is_not_finite_has_no_rank(entry):
+    with pytest.raises(ModelError):
+        numerical_rank(torch.tensor([[1.0, entry]]))
 
 
 @given(st.integers(1, 5), seeds)

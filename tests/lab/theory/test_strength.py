@@ -23,11 +23,13 @@ from fullrank.lab import (
     Unknown,
     Witness,
     aggregator,
+    as_aggregator,
     as_strong,
     compare,
     moment,
     powers,
 )
+from fullrank.nn import ExpandingConv
 
 MOMENTS = [moment(k) for k in (1, 2, 3)]
 POWERS = [powers(k) for k in (1, 2, 3)]
@@ -206,3 +208,34 @@ def test_a_witness_within_tolerance_says_so():
     confused, told = evidence.outputs["root of a sum"], evidence.outputs["MAX"]
     assert confused[0] == pytest.approx(confused[1], rel=1e-9)
     assert told[0] != told[1]
+
+
+def test_a_function_that_changed_is_asked_again():
+    scale = torch.nn.Linear(1, 1, bias=False).double()
+    torch.nn.init.zeros_(scale.weight)
+    assert isinstance(as_strong(After(scale, SUM), SUM), Witness)
+    torch.nn.init.ones_(scale.weight)
+    assert isinstance(as_strong(After(scale, SUM), SUM), Unknown)
+
+
+def test_a_function_of_the_rows_keeps_the_size_of_a_matrix():
+    weighted = Before(MatrixAggregator([[1, 2, 3]]), torch.relu)
+    comparison = compare(weighted, SUM)
+    assert comparison.verdict == "incomparable"
+    assert len(comparison.at_least.first) == 3
+
+
+@pytest.mark.parametrize(
+    "wrap",
+    [
+        lambda f: After(torch.exp, f),
+        lambda f: Before(f, torch.exp),
+        lambda f: LinearBefore(f, [[2]]),
+    ],
+)
+def test_a_witness_against_the_sum_keeps_the_centre(wrap):
+    """{{-2, -1}} and {{-1, -2}} are one multiset, and no witness."""
+    torch.manual_seed(0)
+    evidence = as_strong(SUM, wrap(as_aggregator(ExpandingConv(1, 3))))
+    assert isinstance(evidence, Witness)
+    assert evidence.first.rows[0] == evidence.second.rows[0]

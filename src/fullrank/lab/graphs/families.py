@@ -6,7 +6,7 @@ from itertools import combinations, product
 import networkx as nx
 
 #: The two Latin squares of order 5, up to their symmetries: the cyclic group, and one
-#: that is no group.
+#: that is not a group.
 LATIN_SQUARES = (
     ("01234", "12340", "23401", "34012", "40123"),
     ("01234", "10342", "23410", "34021", "42103"),

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Batch, Data
 
-from fullrank.errors import ConfigError
+from fullrank.errors import ConfigError, ModelError
 from fullrank.lab.graphs.pairs import PairSuite, relabel
 from fullrank.lab.precision import double, frozen_copy
 
@@ -92,6 +92,8 @@ def separates(
         spreads.append((embeddings - mean).norm(dim=-1).amax(dim=0))
     first, second = suite.pairs.T
     mean, spread = torch.cat(means), torch.cat(spreads)
+    if not mean.isfinite().all():
+        raise ModelError("the model embeds some graphs as NaN or infinity")
     return Separation(
         suite,
         gap=(mean[first] - mean[second]).norm(dim=-1),

@@ -66,9 +66,10 @@ def _refine(color: Tensor, edge_index: Tensor) -> Tensor:
 
 
 def _padded_rows(values: Tensor, row: Tensor, num_rows: int) -> Tensor:
-    """Lay values out in their rows (ascending), -1 where a row is shorter."""
+    """Lay values out in their rows (ascending), -1 where a row is shorter; at least one
+    column, because ``torch.unique`` refuses rows without any."""
     length = degree(row, num_rows, dtype=torch.long)
-    width = int(length.max()) if num_rows else 0
+    width = max(1, int(length.max())) if num_rows else 1
     column = torch.arange(row.numel()) - cumsum(length)[row]
     rows = values.new_full((num_rows, width), -1)
     rows[row, column] = values

@@ -11,6 +11,7 @@ from torch_geometric.data import Data
 from torch_geometric.nn import MessagePassing
 
 from fullrank.errors import ConfigError
+from fullrank.lab.precision import as_double
 from fullrank.nn.resolver import AddEdgeFeatures
 
 
@@ -27,9 +28,7 @@ class Call:
 
     def double(self) -> "Call":
         """The same in float64; categories stay what they are."""
-        attr = self.edge_attr
-        if attr is not None and attr.is_floating_point():
-            attr = attr.double()
+        attr = None if self.edge_attr is None else as_double(self.edge_attr)
         return replace(self, x=self.x.double(), edge_attr=attr)
 
 

@@ -66,7 +66,7 @@ def _pick_neighborhood(call: Call) -> Neighborhood | None:
     """A small neighbourhood whose rows are as independent as can be found."""
     source, target = call.edge_index
     sizes = degree(target[source != target], len(call.x), dtype=torch.long) + 1
-    if sizes.max() < 3:
+    if not (sizes >= 3).any():
         return None
     # Those of the preferred size, else the next larger, else the next smaller.
     unlike = (sizes - PREFERRED_SIZE).abs() * 2 - (sizes > PREFERRED_SIZE).long()

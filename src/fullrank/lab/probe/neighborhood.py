@@ -7,6 +7,8 @@ from torch import Tensor
 from torch_geometric.data import Data
 from torch_geometric.utils import degree, remove_self_loops
 
+from fullrank.lab.precision import as_double
+
 
 @dataclass(frozen=True)
 class Neighborhood:
@@ -34,9 +36,7 @@ class Neighborhood:
         return len(self.x)
 
     def double(self) -> "Neighborhood":
-        attr = self.edge_attr
-        if attr is not None and attr.is_floating_point():
-            attr = attr.double()
+        attr = None if self.edge_attr is None else as_double(self.edge_attr)
         return Neighborhood(self.x.double(), self.degrees, attr)
 
     def with_neighbors(self, neighbors: Tensor) -> "Neighborhood":

@@ -172,8 +172,22 @@ class Product(Aggregator):
         return np.concatenate([part(x) for part in self.parts])
 
 
+class _Wrapper(Aggregator):
+    """An aggregator around another one, which reads what that one reads."""
+
+    inner: Aggregator
+
+    @property
+    def uses_degrees(self) -> bool:  # type: ignore[override]
+        return self.inner.uses_degrees
+
+    @property
+    def reads_center(self) -> bool:  # type: ignore[override]
+        return self.inner.reads_center
+
+
 @dataclass(frozen=True, repr=False)
-class After(Aggregator):
+class After(_Wrapper):
     r"""A function applied after aggregation, :math:`g \circ f`.
 
     Args:
@@ -187,40 +201,29 @@ class After(Aggregator):
     injective: bool = False
     name: str = "g∘f"
 
-    @property
-    def uses_degrees(self) -> bool:  # type: ignore[override]
-        return self.inner.uses_degrees
-
-    @property
-    def reads_center(self) -> bool:  # type: ignore[override]
-        return self.inner.reads_center
-
     def encode(self, x: Multiset) -> tuple:
         return tuple(_run(self.function, torch.from_numpy(self.inner(x))))
 
 
 @dataclass(frozen=True, repr=False)
-class Before(Aggregator):
+class Before(_Wrapper):
     r"""A function applied to every row before aggregation, :math:`f(\phi(x_i))`."""
 
     inner: Aggregator
     function: Callable[[torch.Tensor], torch.Tensor]
     name: str = "f∘φ"
 
-    @property
-    def uses_degrees(self) -> bool:  # type: ignore[override]
-        return self.inner.uses_degrees
-
     def encode(self, x: Multiset) -> tuple:
         # In floats: what the function rounds must not pass for an exact difference.
         return tuple(self(x).tolist())
 
     def __call__(self, x: Multiset) -> np.ndarray:
-        rows = _run_rows(self.function, torch.from_numpy(x.numpy()))
+        with torch.no_grad():
+            rows = self.function(torch.from_numpy(x.numpy())).double().numpy()
         return self.inner(Multiset(rows, x.degrees))
 
 
-class LinearBefore(Aggregator):
+class LinearBefore(_Wrapper):
     r"""A linear map before aggregation, :math:`f(T x_1, \dots, T x_n)`, kept exact.
 
     Args:
@@ -232,7 +235,6 @@ class LinearBefore(Aggregator):
         self.inner = inner
         self.matrix = Multiset(matrix).rows  # [m, d]
         self.linear = inner.linear
-        self.uses_degrees = inner.uses_degrees
         self.name = name or f"{inner.name}∘T"
 
     def _mapped(self, x: Multiset) -> Multiset:
@@ -362,11 +364,6 @@ def _inverse_root(number: int) -> Rational | float:
 def _run(function: Callable, value: torch.Tensor) -> list[float]:
     with torch.no_grad():
         return torch.as_tensor(function(value)).double().reshape(-1).tolist()
-
-
-def _run_rows(function: Callable, rows: torch.Tensor) -> np.ndarray:
-    with torch.no_grad():
-        return function(rows).double().numpy()
 
 
 SUM = Statistic("SUM", lambda x: x.rows.sum(axis=0), linear=True)

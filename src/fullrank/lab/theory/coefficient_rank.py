@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from fullrank.errors import ModelError
 from fullrank.lab.theory.distance import multiset_distance
 
 RTOL = 1e-10
@@ -265,4 +266,9 @@ def _shifted(direction: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _singular_values(matrix: Tensor) -> Tensor:
+    if not matrix.isfinite().all():
+        raise ModelError(
+            "a matrix with NaN or infinite entries has no rank; the weights or the "
+            "features that it was computed from are not finite"
+        )
     return torch.linalg.svdvals(matrix.double())

@@ -94,7 +94,5 @@ def derive(
         )
     m = conv.read_coefficients(local)
     messages = conv.message_pairs(local, m)
-    bias = (
-        first.bias if first.bias is not None else messages.new_zeros(len(first.weight))
-    )
+    bias = messages.new_zeros(messages.size(1)) if first.bias is None else first.bias
     return Derivation(local, m, messages > 0, first.weight, bias)

@@ -18,6 +18,7 @@ from fullrank.lab.theory.aggregators import (
     SUM,
     After,
     Aggregator,
+    Before,
     LinearBefore,
     MatrixAggregator,
     Multiset,
@@ -233,7 +234,7 @@ def _size(f: Aggregator) -> int | None:
         return f.matrix.shape[1]
     if isinstance(f, Product):
         return next(filter(None, map(_size, f.parts)), None)
-    if isinstance(f, After | LinearBefore):
+    if isinstance(f, After | Before | LinearBefore):
         return _size(f.inner)
     return None
 
@@ -280,24 +281,21 @@ def _search(f: Aggregator, g: Aggregator, dim: int) -> Evidence:
     pool = dim, f.uses_degrees or g.uses_degrees
     size = _size(f) or _size(g)
     multisets = _small_multisets(*pool)
-    seen: dict[tuple, int] = {}
+    seen: dict[tuple, tuple[Multiset, tuple, tuple]] = {}
     looked_at = 0
     for index, x in enumerate(multisets):
         if size is not None and len(x) != size:
             continue
         looked_at += 1
-        said_f = _encoded(f, pool, index)
+        by_f, by_g = _encode(f, pool, index), _encode(g, pool, index)
         center = tuple(x.rows[0]) if f.reads_center or g.reads_center else ()
         # All that f confused so far are alike for g too: the first stands for them.
-        other = seen.setdefault((center, _key(said_f)), index)
-        if other == index:
-            continue
-        said = (_encoded(f, pool, other), said_f)
-        told = (_encoded(g, pool, other), _encoded(g, pool, index))
-        if distance(*said) <= SAME and distance(*told) > DIFFERENT:
-            numbers = chain(*said, *told)
+        first = seen.setdefault((center, _key(by_f)), (x, by_f, by_g))
+        other, *others = first
+        if distance(others[0], by_f) <= SAME and distance(others[1], by_g) > DIFFERENT:
+            numbers = chain(by_f, by_g, *others)
             exact = all(isinstance(number, Rational) for number in numbers)
-            return Witness(multisets[other], x, f, g, exact)
+            return Witness(other, x, f, g, exact)
     return Unknown(looked_at)
 
 
@@ -317,10 +315,17 @@ def _key(encoded: tuple) -> tuple:
     return tuple(z if isinstance(z, Rational) else round(z, 7) + 0.0 for z in encoded)
 
 
-@lru_cache(maxsize=500_000)
-def _encoded(f: Aggregator, pool: tuple[int, bool], index: int) -> tuple:
+def _encode(f: Aggregator, pool: tuple[int, bool], index: int) -> tuple:
     if isinstance(f, Product):
-        return tuple(z for part in f.parts for z in _encoded(part, pool, index))
+        return tuple(z for part in f.parts for z in _encode(part, pool, index))
+    if isinstance(f, Statistic):
+        return _encode_once(f, pool, index)
+    return f.encode(_small_multisets(*pool)[index])
+
+
+# Formulas only: the weights of a layer may change between two comparisons.
+@lru_cache(maxsize=500_000)
+def _encode_once(f: Statistic, pool: tuple[int, bool], index: int) -> tuple:
     return f.encode(_small_multisets(*pool)[index])
 
 

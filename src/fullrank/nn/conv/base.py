@@ -65,6 +65,13 @@ class RankConv(MessagePassing):
         **kwargs: Any,
     ) -> None:
         super().__init__(aggr=aggr, **kwargs)
+        for name, given, kind in (
+            ("coefficients", coefficients, Coefficients),
+            ("mlp", mlp, torch.nn.Module | None),
+            ("aggr", self.aggr_module, Aggregation),
+        ):
+            if not isinstance(given, kind):
+                raise ValueError(f"{name} cannot be {given!r}")
         combined = self.aggr_module
         if isinstance(combined, MultiAggregation) and combined.mode == "cat":
             raise ValueError(
@@ -86,13 +93,13 @@ class RankConv(MessagePassing):
         self.coefficients = coefficients
         self.edge_lin: Linear | None = None
         if edge_dim is not None:
-            if _num_columns(edge_dim) < 1:
+            if num_columns(edge_dim) < 1:
                 raise ValueError(f"edge_dim must be at least 1, got {edge_dim}")
             # Without a bias, so that added self-loops have no edge feature.
             if lazy:
                 self.edge_lin = LazyLinear(bias=False)
             else:
-                self.edge_lin = Linear(_num_columns(edge_dim), d_src, bias=False)
+                self.edge_lin = Linear(num_columns(edge_dim), d_src, bias=False)
         if mlp is None:
             mlp = torch.nn.Sequential(
                 Linear(-1 if lazy else self.expansion * d_src, out_channels),
@@ -165,13 +172,7 @@ class RankConv(MessagePassing):
         return out[: (x if isinstance(x, Tensor) else x[1]).size(0)]
 
     def neighborhoods(
-        self,
-        x: Features,
-        edge_index: Adj,
-        edge_attr: Tensor | None = None,
-        *,
-        edge_color: Tensor | None = None,
-        node_color: Tensor | None = None,
+        self, x: Features, edge_index: Adj, edge_attr: Tensor | None = None, **colors
     ) -> Neighborhoods:
         """Return the pairs ``(v, u)`` that the layer aggregates over."""
         x_src, x_dst = (x, x) if isinstance(x, Tensor) else x
@@ -190,8 +191,7 @@ class RankConv(MessagePassing):
             (src, dst),
             *self._encode_edges(edge_attr, src, x_src),
             self_loops=self.bipartite_self_loops if bipartite else self.self_loops,
-            edge_color=edge_color,
-            node_color=node_color,
+            **colors,
         )
 
     def messages(
@@ -335,5 +335,6 @@ class RankConv(MessagePassing):
         return f"{type(self).__name__}({sizes}{''.join(options)})"
 
 
-def _num_columns(edge_dim: int | Sequence[int]) -> int:
+def num_columns(edge_dim: int | Sequence[int]) -> int:
+    """Return how many columns of floats edge features have."""
     return edge_dim if isinstance(edge_dim, int) else sum(edge_dim)

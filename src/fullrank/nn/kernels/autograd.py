@@ -39,7 +39,7 @@ def apply(kernel: type[Kernel], function: Callable[..., Tensor], *args: Any) -> 
 
 
 def is_in_memory(x: Tensor) -> bool:
-    """Whether a tensor lies plainly in memory: it is no sparse matrix, and no
+    """Whether a tensor lies plainly in memory: it is not sparse, and no
     transform, of ``torch.func`` or by ``is_grads_batched``, has wrapped it."""
     try:
         x.untyped_storage()

@@ -45,8 +45,9 @@ class backend:
     """Choose how the layers compute: for a block of code, or for the process.
 
     All backends compute the same up to rounding; they differ in speed and memory. A
-    hook on a layer or on one of its modules, and a method that a subclass overrides,
-    takes effect with any of them, at the cost of the plain formula for that part.
+    hook on a layer or on one of its modules, and a ``message``, ``aggregate``,
+    ``update`` or module's ``forward`` that a subclass overrides, takes effect with any
+    of them, at the cost of the plain formula for that part.
 
     >>> from fullrank.nn import backend
     >>> with backend("plain"):  # for this block, in this thread
@@ -156,8 +157,8 @@ def needs_propagate(conv: MessagePassing, base: type[MessagePassing]) -> bool:
 
 
 def is_constant(x: Tensor) -> bool:
-    """Whether a tensor on the CPU may be read: it is no variable of any derivative, of
-    any transform or of what is being compiled."""
+    """Whether a tensor on the CPU may be read: it is not a variable of a derivative, of
+    a transform or of what is being compiled."""
     return (
         not torch.compiler.is_compiling()
         and x.device.type == "cpu"

@@ -14,7 +14,7 @@ from torch_geometric.typing import Adj
 from torch_geometric.utils import is_sparse
 
 from fullrank.errors import ConfigError, DataError
-from fullrank.nn.conv.base import EdgeDim, RankConv
+from fullrank.nn.conv.base import EdgeDim, RankConv, num_columns
 from fullrank.nn.kernels.dispatch import is_plain
 from fullrank.nn.merge import EqualNodes, consists_of, keeps_equal_nodes_equal
 from fullrank.nn.neighborhoods import as_edge_list, edge_columns
@@ -145,9 +145,7 @@ class GraphNet(torch.nn.Module):
             self.encoder = torch.nn.Linear(in_channels, hidden_channels)
         else:
             self.encoder = CategoryEncoder(in_channels, hidden_channels)
-        columns = None
-        if edge_dim is not None:
-            columns = edge_dim if isinstance(edge_dim, int) else sum(edge_dim)
+        columns = None if edge_dim is None else num_columns(edge_dim)
         self.convs = torch.nn.ModuleList(
             make_conv(
                 conv, hidden_channels, hidden_channels, columns, **conv_args or {}
