@@ -10,7 +10,6 @@ def main(file):
     from fullrank.train import load_config, single_runs
     from fullrank.train.sweep import run_in_processes
 
-    interrupt.ready()
     try:
         outcomes = run_in_processes(single_runs(load_config(file)), 2, lambda _: None)
     except interrupt.Interrupted as stop:

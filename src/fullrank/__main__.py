@@ -8,7 +8,6 @@ def main() -> None:
     interrupt.install()
     from fullrank.cli.main import main as run
 
-    interrupt.ready()
     run()
 
 

@@ -31,7 +31,6 @@ class Interrupted(Exception):
 class _State:
     asked = False
     polled = 0
-    importing = False
     said = False
 
 
@@ -47,9 +46,7 @@ def install() -> None:
     """Make Ctrl-C end this process soon; for the program, not for a library.
 
     It works also where SIGINT was inherited as ignored, as in a shell's background job.
-    Until `ready` is called, while modules are imported, it ends the process at once.
     """
-    _state.importing = True
     reader, writer = socket.socketpair()
     writer.setblocking(False)
     signal.set_wakeup_fd(writer.fileno(), warn_on_full_buffer=False)
@@ -59,11 +56,6 @@ def install() -> None:
     threading.Thread(target=_watch, args=(reader, writer), daemon=True).start()
     if os.environ.pop(PARENT_VARIABLE, None):
         threading.Thread(target=_end_with_parent, daemon=True).start()
-
-
-def ready() -> None:
-    """From here on Ctrl-C lets the program clean up."""
-    _state.importing = False
 
 
 @contextlib.contextmanager
@@ -86,11 +78,21 @@ def stoppable() -> Iterator[None]:
 
 def _handle(number: int, frame: FrameType | None) -> None:
     again, _state.asked = _state.asked, True
-    if again or _state.importing:
+    if again or _is_importing(frame):
         _end()
     if not _state.polled:
         _say()
         raise SystemExit(STATUS)
+
+
+def _is_importing(frame: FrameType | None) -> bool:
+    """Whether a module is being imported: an exception in the middle of that is not
+    safe in compiled ones, and there is nothing to clean up."""
+    while frame is not None:
+        if frame.f_code.co_filename.startswith("<frozen importlib"):
+            return True
+        frame = frame.f_back
+    return False
 
 
 def _watch(reader: socket.socket, writer: socket.socket) -> None:
