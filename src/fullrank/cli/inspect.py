@@ -170,6 +170,6 @@ def _layer(text: str) -> dict[str, Any]:
     name, colon, count = text.partition(":")
     if not colon:
         return {"conv": name}
-    if not count.isdigit():
+    if not count.isdecimal():
         raise ConfigError(f"--conv takes a number after the colon, got {text!r}")
     return {"conv": name, "s": int(count)}
