@@ -150,7 +150,8 @@ class _Run:
         with stoppable():
             if self.epochs_done < self.config.training.epochs and not self.stopped:
                 self._fit()
-            chosen = load_checkpoint(self._chosen, self.run.id)
+            file = self.run.checkpoint("best" if self.metric else "last")
+            chosen = load_checkpoint(file, self.run.id)
             self.task.load_state_dict(chosen["state_dict"])
             test: Mapping[str, float] = {}
             if len(self.split.test):
@@ -170,10 +171,6 @@ class _Run:
             ckpt_path=self.run.checkpoint("last") if self.epochs_done else None,
             weights_only=True,
         )
-
-    @property
-    def _chosen(self) -> Any:
-        return self.run.checkpoint("best" if self.metric else "last")
 
     def _finish(self, best_epoch: int, test: Mapping[str, float]) -> None:
         """Write the model and the result."""
