@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from fullrank.interrupt import STATUS
+from fullrank.interrupt import STATUS, asked, stoppable
 from fullrank.train import RunFolder, run_experiment, single_runs
 from train.samples import environment, folder_of, small_config
 
@@ -170,6 +170,16 @@ def test_the_workers_of_a_killed_parent_end(tmp_path):
     wait_until(lambda: len(program.processes()) >= 3, program)
     assert_ended_well(program, "kill")
     assert_resumes(config, file, "grid", reference)
+
+
+def test_a_second_ctrl_c_leaves_a_library_user_alive():
+    with stoppable():
+        signal.raise_signal(signal.SIGINT)
+        assert asked()
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+    assert not asked()
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
 @pytest.mark.slow

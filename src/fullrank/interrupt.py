@@ -32,6 +32,7 @@ class _State:
     asked = False
     polled = 0
     said = False
+    before: Any = None  # what handles Ctrl-C of a library's user
 
 
 _state = _State()
@@ -65,6 +66,7 @@ def stoppable() -> Iterator[None]:
     # Python delivers signals to the main thread only.
     ours = threading.current_thread() is threading.main_thread() and before != _handle
     if ours:
+        _state.before = before
         signal.signal(signal.SIGINT, _handle)
     _state.polled += 1
     try:
@@ -73,14 +75,17 @@ def stoppable() -> Iterator[None]:
         _state.polled -= 1
         if ours:
             signal.signal(signal.SIGINT, before)
-            _state.asked = False
+            _state.asked, _state.before = False, None
 
 
 def _handle(number: int, frame: FrameType | None) -> None:
     again, _state.asked = _state.asked, True
-    if again or _is_importing(frame):
+    if _state.before is not None:  # in somebody's program, which may decide itself
+        if again and callable(_state.before):
+            _state.before(number, frame)
+    elif again or _is_importing(frame):
         _end()
-    if not _state.polled:
+    elif not _state.polled:
         _say()
         raise SystemExit(STATUS)
 

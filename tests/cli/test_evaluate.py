@@ -73,3 +73,36 @@ def test_bad_input_is_one_sentence(run, trained, tmp_path):
         status, _, errors = run(*arguments)
         assert status == 2
         assert words in errors
+
+
+def test_measures_without_a_value_are_null(run, tmp_path):
+    config = small_config(tmp_path, ["ring"], "binary", training={"epochs": 1})
+    run_experiment(config)
+    folder = folder_of(config)
+    split = json.loads((folder.path / "split.json").read_text())
+    rings = config.data.load().labels[:, 0]
+    split["test"] = [graph for graph in split["test"] if rings[graph] == 1]
+    (folder.path / "split.json").write_text(json.dumps(split))
+    _, output, _ = run(folder.path, "--json")
+
+    def refuse(constant):
+        raise AssertionError(f"{constant} is not JSON")
+
+    measured = json.loads(output, parse_constant=refuse)[str(folder.path)]
+    assert measured["rocauc"] is None
+    assert "not defined" in run(folder.path)[1]
+
+
+def test_runs_of_different_tasks_have_no_mean(run, trained, tmp_path):
+    _, (first, _) = trained
+    config = small_config(tmp_path, ["ring"], "binary", training={"epochs": 1})
+    run_experiment(config)
+    status, _, errors = run(first.path, folder_of(config).path)
+    assert status == 2
+    assert first.id in errors
+
+
+def test_the_working_folder_may_be_the_run(run, trained, monkeypatch):
+    _, (first, _) = trained
+    monkeypatch.chdir(first.path)
+    assert run(".")[0] == 0

@@ -56,7 +56,7 @@ def test_every_verb_has_help(verb):
 def test_an_unknown_verb_suggests_the_nearest():
     shown = fullrank("benhc")
     assert shown.returncode == 2
-    assert "no command 'benhc'; did you mean 'bench'?" in shown.stderr
+    assert "no command 'benhc' (did you mean 'bench'?)" in shown.stderr
 
 
 def test_errors_are_sentences(tmp_path):
@@ -85,3 +85,18 @@ def test_a_bug_is_shown_as_one(tmp_path, monkeypatch, capsys):
     written = list(tmp_path.glob("fullrank-bug-*.txt"))
     assert len(written) == 2
     assert "ZeroDivisionError" in written[0].read_text()
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no /dev/full")
+def test_a_full_disk_is_a_sentence(monkeypatch, capsys):
+    from fullrank.cli import data, main
+
+    def fill_the_disk(*_, **__):
+        with open("/dev/full", "w") as stream:
+            stream.write("something")
+
+    monkeypatch.setattr(data.console, "print", fill_the_disk)
+    with pytest.raises(SystemExit) as ended:
+        main.main(["data", "list"])
+    assert ended.value.code == 2
+    assert "bug" not in capsys.readouterr().err

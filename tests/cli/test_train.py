@@ -80,3 +80,12 @@ def test_bad_input_is_one_sentence(run, config, arguments, words):
     assert (status, output) == (2, "")
     assert words in errors
     assert "Traceback" not in errors
+
+
+def test_any_name_may_be_that_of_the_folder_of_runs(run, config, tmp_path):
+    for name in ("2024", "a: b", "#1"):
+        status, _, errors = run(
+            "config.yaml", "-s", "training.epochs=1", "--runs", name
+        )
+        assert status == 0, errors
+        assert list((tmp_path / name).iterdir())

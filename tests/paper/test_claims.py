@@ -95,3 +95,13 @@ def test_runs_of_different_lengths_or_folds_are_no_pairs(tmp_path):
     assert pairs(tmp_path / "longer", {"training": {"epochs": 200}}) == 0
     zhang = {"split": {"folder": Path("anywhere/MUTAG")}}
     assert pairs(tmp_path / "zhang", zhang) == 0
+
+
+def test_a_row_without_errors_leaves_none_to_save():
+    (claim,) = (c for c in claims() if c.dense and c.better == "ExpC-s")
+    numbers = {
+        (row, column): Number("accuracy_pct", "max", mean, None)
+        for row, mean in (("GIN", 100.0), ("ExpC-s", 99.0))
+        for column in ("COLLAB", "REDDIT-BINARY")
+    }
+    assert judge_published(claim, numbers).pairs == 0

@@ -189,3 +189,12 @@ def test_a_choice_between_more_s_counts_before_more_seeds(tmp_path):
     for first, second in ((here, there), (there, here)):
         joined = make_record(first, [make_record(second)])
         assert cell_of(joined, *place).s == 16
+
+
+def test_seeds_on_other_data_are_not_mixed(tmp_path):
+    there = record_of(tmp_path / "there", {0: 1.0, 3: 4.0})
+    here = cell_of(record_of(tmp_path / "here", {1: 2.0}), *CELL)
+    other = cell_of(there, *CELL)
+    runs = [run.model_copy(update={"data": "other content"}) for run in other.runs]
+    joined = here.joined(other.model_copy(update={"runs": runs}))
+    assert joined.by_seed == {0: 1.0, 3: 4.0}

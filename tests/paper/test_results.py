@@ -243,3 +243,24 @@ def test_other_runs_of_a_user_are_not_the_papers_affair(tmp_path):
 def test_no_folder(tmp_path):
     with pytest.raises(RunError, match="nothing"):
         read_runs(tmp_path / "nothing")
+
+
+def test_a_run_that_is_being_trained_for_longer_is_not_finished(tmp_path):
+    args = ("ablation-qm9", "paper", tmp_path, ["ExpC-4", "mu"], 1)
+    (config,) = runs_for(*args)
+    run = write_run(config, "mae", 0.5, 0.6)
+    longer = config.changed(training={"epochs": config.training.epochs + 5})
+    run.begin(run.identity, longer, run.split, run.environment)
+    found = read_runs(tmp_path)
+    assert found.counts.unfinished == [run.id]
+    assert not found.runs
+
+
+@pytest.mark.parametrize("content", [b"", b"epoch,lr\n0,1.0\n", b"\xff\n"])
+def test_a_run_without_its_curve_is_named(tmp_path, content):
+    args = ("ablation-qm9", "small", tmp_path, ["ExpC-4", "mu"], 2)
+    broken, _ = (write_run(run, "mae", 0.5, 0.6) for run in runs_for(*args))
+    broken.metrics_file.file.write_bytes(content)
+    found = read_runs(tmp_path)
+    assert list(found.counts.unread) == [broken.id]
+    assert found.counts.finished == 1

@@ -127,6 +127,7 @@ def test_every_key_is_documented():
         ({"name": "MUTG"}, ["'MUTG'", "did you mean 'MUTAG'"]),
         ({"name": "qm9", "kind": "guess"}, ["guess"]),
         ({"targets": ["y"]}, ["'data.name' is missing"]),
+        ({"name": ["x"]}, ["'data.name'"]),
         (3, ["data = 3"]),
     ],
 )

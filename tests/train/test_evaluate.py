@@ -53,3 +53,13 @@ def test_a_folder_of_graphs_that_changed_is_refused(tmp_path):
     labels.write_text("\n".join(reversed(lines)) + "\n")
     with pytest.raises(RunError, match="changed since"):
         evaluate_run(run)
+
+
+@pytest.mark.parametrize(
+    ("target", "task"), [("kind", "multiclass"), ("ring", "binary")]
+)
+def test_weighted_classes_in_double_precision(tmp_path, target, task):
+    training = {"epochs": 1, "precision": "64", "class_weights": "balanced"}
+    config = small_config(tmp_path, [target], task, training=training)
+    run = run_one(config)
+    assert evaluate_run(run) == pytest.approx(run.result.test, abs=1e-12)

@@ -1,8 +1,9 @@
+import json
 import stat
 
 import pytest
 
-from fullrank.train.files import read_json, remove_leftovers, replacing, write_json
+from fullrank.train.files import remove_leftovers, replacing, write_json
 
 
 def test_file_appears_when_it_is_complete(tmp_path):
@@ -39,4 +40,5 @@ def test_leftovers_are_removed_and_nothing_else(tmp_path):
     write_json(tmp_path / "result.json", {"ä": 1})
     remove_leftovers(tmp_path)
     assert not list((tmp_path / "checkpoints").iterdir())
-    assert read_json(tmp_path / "result.json") == {"ä": 1}
+    text = (tmp_path / "result.json").read_text(encoding="utf-8")
+    assert json.loads(text) == {"ä": 1}

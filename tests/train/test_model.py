@@ -151,6 +151,15 @@ def test_parts_that_do_not_fit_are_refused(tmp_path, change):
         Model.load(file)
 
 
+@pytest.mark.parametrize("width", [-1, 10**12])
+def test_a_network_that_cannot_be_built_is_refused(tmp_path, width):
+    file, _, _ = saved(tmp_path)
+    network = {"network": Model.load(file).spec.network | {"hidden_channels": width}}
+    rewritten(file, lambda spec: spec | network)
+    with pytest.raises(ModelError, match="cannot be built"):
+        Model.load(file)
+
+
 def test_another_width_of_the_network_is_refused(tmp_path):
     file, _, _ = saved(tmp_path)
 
@@ -195,6 +204,7 @@ def test_a_file_that_is_not_a_model(tmp_path):
     with pytest.raises(ModelError, match="nowhere"):
         Model.load(tmp_path / "nowhere")
     file = tmp_path / "other.safetensors"
-    file.write_bytes(save({"w": torch.ones(2)}))
-    with pytest.raises(ModelError, match="not written by fullrank"):
-        Model.load(file)
+    for header in ({}, {"fullrank": '{"spec": 5, "sha256": "0"}'}):
+        file.write_bytes(save({"w": torch.ones(2)}, header))
+        with pytest.raises(ModelError, match=file.name):
+            Model.load(file)

@@ -458,3 +458,74 @@ def test_metrics_are_a_table_of_numbers(tmp_path):
         rows = list(csv.DictReader(stream))
     assert [int(row["epoch"]) for row in rows] == [0, 1, 2]
     assert all(float(value) == float(value) for row in rows for value in row.values())
+
+
+def test_what_is_not_logged_in_an_epoch_is_not_recorded_for_it(tmp_path):
+    from lightning.pytorch.callbacks import Callback
+
+    class EverySecond(Callback):
+        def on_train_epoch_end(self, trainer, task):
+            if trainer.current_epoch % 2 == 0:
+                task.log("module", float(trainer.current_epoch))
+                trainer.logger.log_metrics({"logger": float(trainer.current_epoch)})
+
+    config = small_config(tmp_path, training={"epochs": 4})
+    rows = run_one(config, callbacks=[EverySecond()]).curve.rows
+    for name in ("module", "logger"):
+        assert [row.get(name) for row in rows] == [0.0, None, 2.0, None]
+
+
+@pytest.mark.parametrize(
+    ("targets", "task"), [(["logp", "b"], "regression"), (["b"], "binary")]
+)
+def test_an_undefined_validation_metric_chooses_no_epoch(tmp_path, targets, task):
+    """Else the first epoch would be the best one without a word."""
+    config = small_config(tmp_path, training={"epochs": 1})
+    valid = set(config.data.load().split("random", 0).valid)
+    header, *rows = (tmp_path / "molecules.csv").read_text().splitlines()
+    rows = [f"{row},{'' if i in valid else i % 2}" for i, row in enumerate(rows)]
+    (tmp_path / "molecules.csv").write_text("\n".join([f"{header},b", *rows]) + "\n")
+    split = {"kind": "random"}
+    config = config.changed(data={"targets": targets, "task": task}, split=split)
+    with pytest.raises(RunError, match=r"valid_\w+ is not a number"):
+        run_one(config)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"compute": {"accelerator": "gpu"}},
+        {"training": {"precision": "16-mixed"}},
+        {"model": {"hidden": 10**8}},
+        {"seeds": [-1]},
+        {"seeds": [2**32]},
+        {"split": {"seed": -1}},
+    ],
+)
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_what_cannot_run_here_is_a_config_error(tmp_path, change):
+    config = small_config(tmp_path)
+    with pytest.raises(ConfigError):
+        run_one(config.changed(**change))
+
+
+def test_a_curve_that_lost_rows_is_not_continued(tmp_path):
+    config = small_config(tmp_path, training={"epochs": 2})
+    run = run_one(config)
+    run.metrics_file.file.unlink()
+    with pytest.raises(RunError, match=r"metrics\.csv"):
+        run_one(config.changed(training={"epochs": 3}))
+
+
+def test_folds_in_files_are_all_used(tmp_path):
+    graphs = write_graphs(tmp_path / "chords", 40)
+    (tmp_path / "folds").mkdir()
+    for fold in range(10):
+        test = range(4 * fold, 4 * fold + 4)
+        for part, chosen in (("train", set(range(40)) - {*test}), ("test", test)):
+            file = tmp_path / "folds" / f"{part}_idx-{fold + 1}.txt"
+            file.write_text("\n".join(map(str, sorted(chosen))) + "\n")
+    split = {"kind": "gin", "folds": 5, "fold": 0, "folder": tmp_path / "folds"}
+    data = {"name": str(graphs), "root": str(tmp_path / "root")}
+    with pytest.raises(ConfigError, match="5"):
+        run_one(small_config(tmp_path, data=data, split=split))

@@ -10,6 +10,8 @@ from fullrank.interrupt import Interrupted
 from fullrank.train import RunFolder, run_one, single_runs
 from fullrank.train.sweep import (
     FinishedRuns,
+    RunOutcome,
+    _bring_home,
     run_here,
     run_in_processes,
     run_on_ray,
@@ -219,3 +221,13 @@ def test_two_ray_nodes_of_which_one_is_killed(tmp_path, cluster):
     assert doomed.node_id not in again.where
     for config, other in zip(here, there, strict=True):
         assert_same(run_one(config), folder_of(other))
+
+
+def test_a_longer_run_from_another_machine_replaces_the_shorter_one(tmp_path):
+    short = small_config(tmp_path, training={"epochs": 1})
+    long = short.changed(training={"epochs": 2})
+    here = run_one(short)
+    there = run_one(long.changed(runs=tmp_path / "there"))
+    files = there.small_files()
+    _bring_home(RunOutcome(long, "done", folder=here.path, files=files))
+    assert here.result == there.result

@@ -18,6 +18,7 @@ def evaluate(
 ) -> None:
     """Measure the best epoch of a run on a part of its own split."""
     from fullrank.cli.train import mean_and_std
+    from fullrank.errors import ConfigError
     from fullrank.train import evaluate_run
     from fullrank.train.experiment import summarize_values
     from fullrank.train.run_folder import open_runs
@@ -29,6 +30,12 @@ def evaluate(
         names = [str(folder.path) for folder in folders]
         print(json.dumps(dict(zip(names, found, strict=True)), indent=2))
         return
+    for folder, measured in zip(folders, found, strict=True):
+        if measured.keys() != found[0].keys():
+            raise ConfigError(
+                f"{folders[0].path} and {folder.path} are measured differently, so "
+                f"they have no mean; evaluate them one by one"
+            )
     from rich.table import Table
 
     several = len(found) > 1

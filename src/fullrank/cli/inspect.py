@@ -65,6 +65,8 @@ def inspect(
     }
     options = {key: value for key, value in given.items() if value is not None}
     if run is not None:
+        if data is not None:
+            raise ConfigError("--data is for --conv; a run is shown on its own data")
         models, dataset, name = _trained(run, options)
         source = f"the run {name}"
     else:
@@ -127,13 +129,12 @@ def _trained(
     folder: Path, options: dict[str, Any]
 ) -> tuple[dict[str, "GraphNet"], "GraphDataset", str]:
     """The network of a run, the data set it was trained on, and its name."""
-    from fullrank.train.evaluate import load_model
+    from fullrank.train.evaluate import load_data, load_model
     from fullrank.train.run_folder import open_runs
 
     run = open_runs(folder)[0]
-    config, model = run.config, load_model(run)
-    dataset = config.changed(data=options).data.load()
-    return {config.model.conv: model.network.cpu()}, dataset, run.id
+    network = load_model(run).network.cpu()
+    return {run.config.model.conv: network}, load_data(run, options), run.id
 
 
 def _untrained(
@@ -170,6 +171,6 @@ def _layer(text: str) -> dict[str, Any]:
     name, colon, count = text.partition(":")
     if not colon:
         return {"conv": name}
-    if not count.isdigit():
+    if not count.isdecimal():
         raise ConfigError(f"--conv takes a number after the colon, got {text!r}")
     return {"conv": name, "s": int(count)}

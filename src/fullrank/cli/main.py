@@ -1,6 +1,5 @@
 """The ``fullrank`` program: finds the verb, runs it, turns errors into sentences."""
 
-import difflib
 import importlib
 import os
 import sys
@@ -14,7 +13,7 @@ from rich.console import Console
 
 from fullrank import interrupt
 from fullrank.allocator import keep_memory
-from fullrank.errors import FullrankError
+from fullrank.errors import FullrankError, nearest
 from fullrank.version import __version__
 
 # Each verb lives in fullrank.cli.<verb> as the Typer application `app`; it is
@@ -41,9 +40,7 @@ class _Verbs(typer.core.TyperGroup):
 
     def get_command(self, ctx, cmd_name: str):
         if cmd_name not in VERBS:
-            nearest = difflib.get_close_matches(cmd_name, VERBS, n=1)
-            hint = f"; did you mean {nearest[0]!r}?" if nearest else ""
-            ctx.fail(f"there is no command {cmd_name!r}{hint}")
+            ctx.fail(f"there is no command {cmd_name!r}{nearest(cmd_name, VERBS)}")
         module = importlib.import_module(f"fullrank.cli.{cmd_name}")
         command = typer.main.get_command(module.app)
         command.name = cmd_name
@@ -113,7 +110,9 @@ def _sentence(error: Exception) -> str | None:
     """What to say to the user, or None if the error is a bug."""
     if isinstance(error, FullrankError):
         return str(error)
-    if isinstance(error, OSError) and error.filename is not None:
+    if isinstance(error, OSError) and error.strerror:  # such as a full disk
+        if error.filename is None:
+            return error.strerror
         return f"cannot open {str(error.filename)!r}: {error.strerror}"
     return None
 

@@ -62,11 +62,13 @@ def train(
         return
     if config is None:
         raise typer.BadParameter("which configuration? --list shows the ready ones")
-    given = {"compute.devices": devices, "compute.nodes": nodes, "runs": runs}
+    given = {"compute.devices": devices, "compute.nodes": nodes}
     changes += [f"{key}={value}" for key, value in given.items() if value is not None]
     if allow_rejected:
         changes.append("data.allow_rejected=true")
     resolved = find_config(config, changes)
+    if runs is not None:
+        resolved = resolved.model_copy(update={"runs": runs})
     if print_config:
         print(resolved.text(every_key=True), end="")
         return

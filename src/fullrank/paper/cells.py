@@ -251,7 +251,8 @@ def _experiments(
         values["training"]["epochs"] = epochs
     values["runs"] = runs
     in_folds = values.get("split", {}).get("kind") in ON_FOLDS
-    values["seeds"] = list(range(seeds or _default_seeds(size, in_folds)))
+    seeds = seeds or (size.seeds_of_folds if in_folds else size.seeds)
+    values["seeds"] = list(range(seeds))
     for protocol in ON_FOLDS if in_folds else (ONE_SPLIT,):
         if in_folds:
             values["split"]["kind"] = protocol
@@ -264,10 +265,6 @@ def _experiments(
 @cache  # hundreds of cells are made of a few dozen files
 def _ready(name: str) -> dict[str, Any]:
     return yaml.safe_load(ready_config(name))
-
-
-def _default_seeds(scale: Scale, in_folds: bool) -> int:
-    return scale.seeds_of_folds if in_folds else scale.seeds
 
 
 def _candidates(

@@ -96,10 +96,10 @@ class _Pair:
         return sign * (self.better - self.worse)
 
     @property
-    def saved(self) -> float:
-        """The share of the error that is saved."""
+    def saved(self) -> float | None:
+        """The share of the error that is saved, if there is any to save."""
         error = 100 - self.worse if self.direction == "max" else self.worse
-        return self.gain / error
+        return self.gain / error if error else None
 
 
 def _gains(claim: Claim, table: TableResult) -> list[float]:
@@ -128,12 +128,13 @@ def _shared(
 def _differences(claim: Claim, pairs: Mapping[tuple[str, int], _Pair]) -> list[float]:
     if not claim.dense:
         return [pair.gain for pair in pairs.values()]
+    saved = {at: pair.saved for at, pair in pairs.items() if pair.saved is not None}
     sparse = defaultdict(list)
-    for (column, seed), pair in pairs.items():
+    for (column, seed), share in saved.items():
         if column in claim.sparse:
-            sparse[seed].append(pair.saved)
+            sparse[seed].append(share)
     return [
-        pair.saved - fmean(sparse[seed])
-        for (column, seed), pair in pairs.items()
+        share - fmean(sparse[seed])
+        for (column, seed), share in saved.items()
         if column in claim.dense and sparse[seed]
     ]

@@ -169,11 +169,13 @@ class CellResult(_Part):
 
     def joined(self, other: "CellResult") -> "CellResult":
         """The cell of the seeds of both, or the one with more runs where they share
-        seeds or cannot be one: with folds, a choice of s, or another length. Time and
-        memory are those of this one's runs."""
+        seeds or cannot be one: with folds, a choice of s, another length or other data.
+        Time and memory are those of this one's runs."""
         alike = (self.s, self.epochs) == (other.s, other.epochs)
+        data = {run.data for run in (*self.runs, *other.runs)} - {None}
         chosen = self.folds or len(self.tried) > 1
-        if not alike or chosen or self.by_seed.keys() & other.by_seed.keys():
+        shared = self.by_seed.keys() & other.by_seed.keys()
+        if not alike or chosen or shared or len(data) > 1:
             return max(self, other, key=lambda cell: (bool(cell.by_seed), cell.done))
         by_seed = dict(sorted({**self.by_seed, **other.by_seed}.items()))
         shares = [len(cell.by_seed) / len(by_seed) for cell in (self, other)]

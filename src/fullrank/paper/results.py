@@ -43,10 +43,8 @@ from fullrank.train import Config, Result, RunFolder, summarize
 from fullrank.train.config import digest_of
 from fullrank.train.environment import Environment
 from fullrank.train.metrics import LOWER_IS_BETTER
-from fullrank.train.run_folder import Identity
+from fullrank.train.run_folder import Curve, Identity
 
-# Where curves come from: the part that the epochs are watched on.
-_WATCHED = {"gin": "test"}
 #: The cells of a document by table, scale, row, column and protocol.
 Places = Mapping[tuple[str, ...], CellResult]
 
@@ -60,6 +58,7 @@ class FinishedRun:
     config: Config
     result: Result
     environment: Environment
+    curve: Curve
 
     @classmethod
     def read(cls, folder: RunFolder) -> "FinishedRun | None":
@@ -67,7 +66,9 @@ class FinishedRun:
         identity, config, result = folder.identity, folder.config, folder.result
         if result is None:
             return None
-        run = cls(folder, identity, config, result, folder.environment)
+        if result.epochs < config.training.epochs and not result.stopped_early:
+            return None  # a finished run that is being trained for longer
+        run = cls(folder, identity, config, result, folder.environment, folder.curve)
         if run.is_of_a_table:
             run._check()
         return run
@@ -75,6 +76,11 @@ class FinishedRun:
     @property
     def is_of_a_table(self) -> bool:
         return self.config.experiment_digest in _experiments_of_the_tables()
+
+    @property
+    def watched(self) -> tuple[str, str]:
+        """The parts that have a curve."""
+        return "train", "test" if self.config.split.kind == "gin" else "valid"
 
     def _check(self) -> None:
         """Refuse a run without the numbers that a table shows of it."""
@@ -86,6 +92,10 @@ class FinishedRun:
         for part, value in measured.items():
             if value is None or not math.isfinite(value):
                 raise RunError(f"{metric} of its {part} part is not a number")
+        if len(self.curve) < self.result.epochs:
+            raise RunError(f"it has the metrics of {len(self.curve)} epochs only")
+        for part in self.watched:
+            self.curve.column(f"{part}_{metric}")
 
 
 def validation(result: Result) -> float | None:
@@ -414,7 +424,7 @@ def _measured(
             "seconds_per_epoch": summary.seconds_per_epoch,
             "peak_memory": summary.peak_memory,
             "folds": _folds(runs[0]),
-            "curves": _curves(runs, summary.metric, cell.protocol, factor),
+            "curves": _curves(runs, summary.metric, factor),
             "runs": in_order(list(map(_provenance, runs))),
             "other_runs": [
                 _provenance(run)
@@ -434,11 +444,11 @@ def _folds(run: FinishedRun) -> str:
 
 
 def _curves(
-    runs: Sequence[FinishedRun], metric: str, protocol: str, factor: float
+    runs: Sequence[FinishedRun], metric: str, factor: float
 ) -> dict[str, Values]:
     curves: dict[str, Values] = {}
-    for part in ("train", _WATCHED.get(protocol, "valid")):
-        of_runs = [run.folder.curve.column(f"{part}_{metric}") for run in runs]
+    for part in runs[0].watched:
+        of_runs = [run.curve.column(f"{part}_{metric}") for run in runs]
         curves[part] = [
             rounded(factor * statistics.fmean(values))
             for values in zip(*of_runs, strict=False)

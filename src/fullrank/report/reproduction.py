@@ -68,7 +68,8 @@ def write_reproduction(folder: Path, record: ResultsRecord) -> Path:
 
 def page_of(record: ResultsRecord) -> str:
     """The page as one string of HTML."""
-    sections = [Section("Claims", [_head(), *_claims(record)])]
+    head = Fragment(_macros().head())
+    sections = [Section("Claims", [head, *_claims(record)])]
     sections += [_table_section(table) for table in record.tables]
     sections += _curve_sections(record)
     if record.tables:
@@ -223,15 +224,14 @@ def _cell(table: TableResult, row: TableRow, column: TableColumn) -> GridCell:
         return GridCell("", value="", published=shown, published_best=best)
     found = table.cell(name, column.name, column.protocol)
     if found is None or found.mean is None:
-        note = _progress(found) if found else ""
+        note = ""
+        if found is not None:
+            note = found.note or f"{found.done} of {found.wanted} runs done"
         return GridCell("missing", "", False, shown, best, note=note, css="missing")
-    notes = [
-        f"s = {found.s} of {', '.join(map(str, found.tried))}"
-        if len(found.tried) > 1
-        else "",
-        _counted(found),
-        found.note,
-    ]
+    seeds = len(found.by_seed)
+    notes = [f"{seeds} seed{'s' * (seeds > 1)}", found.note]
+    if len(found.tried) > 1:
+        notes.insert(0, f"s = {found.s} of {', '.join(map(str, found.tried))}")
     return GridCell(
         _spread(found.mean, found.std, metric),
         found.mean,
@@ -271,15 +271,6 @@ def _best(means: Sequence[float], column: TableColumn) -> float | None:
     return (max if column.better == "max" else min)(means, default=None)
 
 
-def _progress(cell: CellResult) -> str:
-    return cell.note or f"{cell.done} of {cell.wanted} runs done"
-
-
-def _counted(cell: CellResult) -> str:
-    count = len(cell.by_seed)
-    return f"{count} seed{'s' * (count > 1)}"
-
-
 def _spread(mean: float, std: float | None, metric: str) -> str:
     if metric.endswith("_pct"):
         return f"{mean:.2f}" if std is None else f"{mean:.2f} ± {std:.2f}"
@@ -291,18 +282,15 @@ def _spread(mean: float, std: float | None, metric: str) -> str:
 
 def _curve_sections(record: ResultsRecord) -> Iterator[Section]:
     for table in record.tables:
-        figures = {
-            figure.title: figure.rows
-            for figure in record.figures.values()
-            if figure.table == table.name
-        }
+        shown = [
+            (f.title, f.rows) for f in record.figures.values() if f.table == table.name
+        ]
         ours = tuple(row.name for row in table.rows if not row.cited)
-        for title, rows in (
-            figures or {f"Learning curves, {table.title}": ours}
-        ).items():
+        for title, rows in shown or [(f"Learning curves, {table.title}", ours)]:
             if panels := list(_panels(table, rows)):
                 heading = f"{title}, scale {table.scale}"
-                yield Section(heading, [Text(_CURVES), *_in_panels(panels)])
+                figures = Fragment(_macros().panels([panel.html for panel in panels]))
+                yield Section(heading, [Text(_CURVES), figures])
 
 
 _CURVES = (
@@ -349,11 +337,6 @@ def _panels(table: TableResult, rows: Sequence[str]) -> Iterator[Figure]:
             legend={"orientation": "h", "y": -0.3, "font": {"size": 11}},
         )
         yield Figure(figure)
-
-
-def _in_panels(panels: Iterable[Figure]) -> Iterator[Block]:
-    html = _macros().panels([panel.html for panel in panels])
-    yield Fragment(html)
 
 
 # Cost and provenance
@@ -461,10 +444,6 @@ def _origins_in_short(record: ResultsRecord) -> list[str]:
 @cache
 def _macros() -> Any:
     return templates().get_template("reproduction.html").module
-
-
-def _head() -> Block:
-    return Fragment(_macros().head())
 
 
 def _table_block(

@@ -69,7 +69,8 @@ class EpochLogger(Logger):
         self.logged: dict[str, float] = {}
 
     def log_metrics(self, metrics: dict[str, float], step: int | None = None) -> None:
-        self.logged |= metrics
+        if "epoch" not in metrics:  # else they are in `callback_metrics` as well
+            self.logged |= metrics
 
     def log_hyperparams(self, *_: Any, **__: Any) -> None:
         """The configuration is in the run folder."""
@@ -90,13 +91,14 @@ class EpochLog(Checkpoint):
 
     def on_train_epoch_start(self, trainer: lightning.Trainer, task: Any) -> None:
         self._began = time.perf_counter()
+        trainer.callback_metrics.clear()  # what is not logged every epoch
 
     def on_train_epoch_end(self, trainer: lightning.Trainer, task: Any) -> None:
         if not trainer.is_global_zero:
             return
         seconds = time.perf_counter() - self._began
         logged: dict[str, Any] = {**self.logger.logged, **trainer.callback_metrics}
-        logged.pop("epoch", None)
+        self.logger.logged.clear()
         row = {name: float(value) for name, value in logged.items()}
         self.run.metrics_file.add(trainer.current_epoch, row)
         speed = {"seconds": seconds, "graphs_per_second": self.graphs / seconds}
@@ -112,6 +114,16 @@ class BestCheckpoint(ModelCheckpoint):
 
     def __init__(self, run: RunFolder, metric: str, mode: str) -> None:
         super().__init__(filename="best", monitor=metric, mode=mode, **_saving(run))
+        self.metric = metric
+
+    def on_train_epoch_end(self, trainer: lightning.Trainer, task: Any) -> None:
+        if trainer.callback_metrics[self.metric].isnan():
+            raise RunError(
+                f"{self.metric} is not a number, so it cannot choose the best epoch: "
+                f"the validation part lacks labels, or has those of one class only; "
+                f"choose another split, such as by split.seed"
+            )
+        super().on_train_epoch_end(trainer, task)
 
     def state_dict(self) -> dict[str, Any]:
         return {"best": self.best_model_score}

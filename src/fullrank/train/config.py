@@ -35,6 +35,7 @@ AGGREGATORS = {
 STRUCTURAL = ("expc-structural", "combc-structural")
 RE_SUM = ("expc", "combc", *STRUCTURAL)
 FOLDS = ("gin", "fair")
+Seed = Annotated[int, Field(ge=0, lt=2**32)]
 
 
 class SplitConfig(Options):
@@ -52,7 +53,7 @@ class SplitConfig(Options):
     """
 
     kind: Literal["random", "given", "scaffold", "gin", "fair"] | None = None
-    seed: int = 0
+    seed: Seed = 0
     folds: Annotated[int, Field(ge=2)] = 10
     fold: Annotated[int, Field(ge=0)] | None = None
     folder: Path | None = None
@@ -234,7 +235,7 @@ class Config(Options):
     schedule: ScheduleConfig = ScheduleConfig()
     training: TrainingConfig = TrainingConfig()
     compute: ComputeConfig = ComputeConfig()
-    seeds: list[int] = Field([0], min_length=1)
+    seeds: list[Seed] = Field([0], min_length=1)
     runs: Path = Path("runs")
 
     @model_validator(mode="after")

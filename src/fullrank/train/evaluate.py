@@ -7,7 +7,7 @@ from fullrank.data import GraphDataset
 from fullrank.data.splits import PARTS
 from fullrank.errors import ConfigError, RunError
 from fullrank.train.model import Model
-from fullrank.train.run_folder import RunFolder
+from fullrank.train.run_folder import Measures, RunFolder, measures
 from fullrank.train.task import measure_model
 
 
@@ -47,7 +47,7 @@ def load_data(run: RunFolder, changes: Mapping[str, Any] | None = None) -> Graph
 
 def evaluate_run(
     run: RunFolder, part: str = "test", changes: Mapping[str, Any] | None = None
-) -> dict[str, float]:
+) -> Measures:
     """Measure a trained model again on a part of its own split.
 
     Args:
@@ -62,4 +62,4 @@ def evaluate_run(
     if not len(indices):
         raise ConfigError(f"the split of {run.path} has no {part} part")
     loader = dataset.loader(indices, batch_size=config.training.batch_size)
-    return measure_model(model, config.training.loss, loader, dataset)
+    return measures(measure_model(model, config.training.loss, loader, dataset))

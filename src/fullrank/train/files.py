@@ -49,10 +49,6 @@ def write_json(file: Path, content: Any) -> None:
     write_text(file, json.dumps(content, indent=2, ensure_ascii=False) + "\n")
 
 
-def read_json(file: Path) -> Any:
-    return json.loads(file.read_text(encoding="utf-8"))
-
-
 class Record(BaseModel):
     """Typed content of a JSON file."""
 
@@ -66,7 +62,7 @@ class Record(BaseModel):
     def read(cls, file: Path) -> Self:
         """Read and check it."""
         try:
-            return cls.model_validate(read_json(file))
+            return cls.model_validate(json.loads(file.read_text(encoding="utf-8")))
         except FileNotFoundError:
             raise RunError(f"{file} is missing") from None
         except ValidationError as error:

@@ -139,8 +139,9 @@ class Model(torch.nn.Module):
         self.spec = spec
         try:
             self.network = GraphNet(**spec.network)
-        except (TypeError, ValueError) as error:
-            raise ConfigError(f"this network cannot be built: {error}") from error
+        except (TypeError, ValueError, RuntimeError) as error:  # too large, for one
+            reason = str(error).partition("\n")[0]
+            raise ConfigError(f"this network cannot be built: {reason}") from error
         for name in ("mean", "std"):
             values = torch.tensor(getattr(spec, name), dtype=torch.float64)
             self.register_buffer(f"target_{name}", values, persistent=False)
@@ -214,7 +215,7 @@ def _read(file: Path) -> tuple[ModelSpec, dict[str, Tensor]]:
             metadata = content.metadata() or {}
             weights = {name: content.get_tensor(name) for name in content.keys()}  # noqa: SIM118
         header = json.loads(metadata["fullrank"])
-        text, written = header["spec"], header["sha256"]
+        text, written = str(header["spec"]), header["sha256"]
     except (KeyError, TypeError, json.JSONDecodeError):
         raise ModelError("it was not written by fullrank") from None
     except SafetensorError as error:

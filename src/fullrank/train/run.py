@@ -2,7 +2,6 @@
 
 import contextlib
 import logging
-import math
 import os
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,6 +12,7 @@ import numpy as np
 import torch
 from lightning.pytorch.callbacks import Callback, EarlyStopping
 from lightning.pytorch.utilities import rank_zero_only
+from lightning.pytorch.utilities.exceptions import MisconfigurationException
 from rich.console import Console
 
 from fullrank.data import GraphDataset, PackedLoader, Split
@@ -34,7 +34,13 @@ from fullrank.train.environment import environment, forget_peak_memory, peak_mem
 from fullrank.train.metrics import LOWER_IS_BETTER
 from fullrank.train.model import design_model
 from fullrank.train.progress import EpochBar
-from fullrank.train.run_folder import Identity, Result, RunFolder
+from fullrank.train.run_folder import (
+    Identity,
+    Measures,
+    Result,
+    RunFolder,
+    measures,
+)
 from fullrank.train.splitting import make_split
 from fullrank.train.task import Diverged, GraphTask
 
@@ -92,7 +98,8 @@ def run_one(
         return run
     lock = run.locked(wait) if leading(config) else contextlib.nullcontext()
     with lock, _quiet_lightning(), _unfilled(), _explained(run, config):
-        _Run(run, config, dataset, console, lines, callbacks).do()
+        if not is_finished(run, config):  # by the process that was waited for
+            _Run(run, config, dataset, console, lines, callbacks).do()
     return run
 
 
@@ -143,7 +150,8 @@ class _Run:
         with stoppable():
             if self.epochs_done < self.config.training.epochs and not self.stopped:
                 self._fit()
-            chosen = load_checkpoint(self._chosen, self.run.id)
+            file = self.run.checkpoint("best" if self.metric else "last")
+            chosen = load_checkpoint(file, self.run.id)
             self.task.load_state_dict(chosen["state_dict"])
             test: Mapping[str, float] = {}
             if len(self.split.test):
@@ -163,10 +171,6 @@ class _Run:
             ckpt_path=self.run.checkpoint("last") if self.epochs_done else None,
             weights_only=True,
         )
-
-    @property
-    def _chosen(self) -> Any:
-        return self.run.checkpoint("best" if self.metric else "last")
 
     def _finish(self, best_epoch: int, test: Mapping[str, float]) -> None:
         """Write the model and the result."""
@@ -257,7 +261,7 @@ class _Run:
                 )
             callbacks.append(BestCheckpoint(self.run, self.metric, mode))
         callbacks.append(last_checkpoint(self.run))
-        return lightning.Trainer(
+        trainer = _make_trainer(
             accelerator=compute.accelerator,
             devices=compute.devices,
             num_nodes=compute.nodes,
@@ -274,16 +278,25 @@ class _Run:
             num_sanity_val_steps=0,
             use_distributed_sampler=False,
         )
+        if trainer.precision.removesuffix("-true") != training.precision:
+            raise ConfigError(
+                f"training.precision {training.precision} needs a GPU; here it would "
+                f"be {trainer.precision}"
+            )
+        return trainer
 
 
-def _part(part: str, row: Mapping[str, float]) -> dict[str, float | None]:
-    """The metrics of one part of the split; JSON has null for NaN."""
-    measured = {
-        name.removeprefix(f"{part}_"): float(value)
-        for name, value in row.items()
-        if name.startswith(f"{part}_")
-    }
-    return {k: None if math.isnan(value) else value for k, value in measured.items()}
+def _make_trainer(**options: Any) -> lightning.Trainer:
+    try:
+        return lightning.Trainer(**options)
+    except MisconfigurationException as error:
+        raise ConfigError(f"compute does not fit this machine: {error}") from None
+
+
+def _part(part: str, row: Mapping[str, float]) -> Measures:
+    """The metrics of one part of the split."""
+    start = f"{part}_"
+    return measures({k.removeprefix(start): row[k] for k in row if k.startswith(start)})
 
 
 def _same(one: Split, other: Split) -> bool:

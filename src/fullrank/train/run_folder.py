@@ -1,7 +1,8 @@
 """A run is a folder: the one place that knows its files and what is in them."""
 
 import csv
-import json
+import math
+import os
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -42,6 +43,11 @@ class Identity(Record):
     folds: str | None
     dataset: str
     graphs: int
+
+
+def measures(values: Mapping[str, float]) -> Measures:
+    """Values with None for NaN, as JSON has it."""
+    return {k: None if math.isnan(v) else float(v) for k, v in values.items()}
 
 
 class Result(Record):
@@ -137,8 +143,8 @@ class CurveFile:
         """The complete rows."""
         if not self.file.exists():
             return Curve(())
-        lines = self.file.read_text(encoding="utf-8").split("\n")[:-1]
         try:
+            lines = self.file.read_text(encoding="utf-8").split("\n")[:-1]
             rows = [
                 {name: float(text) for name, text in row.items() if text}
                 for row in csv.DictReader(lines)
@@ -149,7 +155,13 @@ class CurveFile:
 
     def cut(self, epochs: int) -> None:
         """Keep the rows of the first ``epochs``; later ones are done again."""
-        self._write(self.read().rows[:epochs])
+        rows = self.read().rows
+        if len(rows) < epochs:
+            raise RunError(
+                f"{self.file} has {len(rows)} rows, but {epochs} epochs are saved; "
+                f"restore it, or move the run folder away to begin anew"
+            )
+        self._write(rows[:epochs])
 
     def add(self, epoch: int, row: Mapping[str, float]) -> None:
         """Append the row of an epoch; a quantity may appear later than others."""
@@ -204,7 +216,7 @@ class RunFolder:
 
     @property
     def id(self) -> str:
-        return self.path.name
+        return Path(os.path.abspath(self.path)).name  # also if it is "."
 
     @property
     def begun(self) -> bool:
@@ -225,16 +237,13 @@ class RunFolder:
     def config(self) -> Config:
         """The configuration, with ``runs`` as where the folder lies now."""
         try:
-            return load_config(
-                self.path / "config.yaml", [f"runs={json.dumps(str(self.path.parent))}"]
-            )
-        except RunError:
-            raise
+            found = load_config(self.path / "config.yaml")
         except FullrankError as error:
             raise RunError(
                 f"the configuration of {self.path} is not one of this version of "
                 f"fullrank: {error}"
             ) from None
+        return found.model_copy(update={"runs": self.path.parent})
 
     @property
     def split(self) -> Split:

@@ -16,6 +16,10 @@ def make_split(config: Config, dataset: GraphDataset) -> Split:
         return dataset.split(options.kind, options.seed)
     if options.folder is not None:
         folds = zhang_folds(options.folder, len(dataset))
+        if len(folds) != options.folds:
+            raise ConfigError(
+                f"split.folds is {options.folds}, but {options.folder} has {len(folds)}"
+            )
     else:
         folds = dataset.folds(options.folds, options.seed)
     split = folds[options.fold or 0]

@@ -502,5 +502,5 @@ def _bring_home(outcome: RunOutcome) -> None:
     """Write the files of a run that was done where this machine cannot see it."""
     if outcome.folder is not None and outcome.state == "done":
         run = RunFolder(outcome.folder)
-        if run.result is None:
+        if not is_finished(run, outcome.config, or_longer=True):
             run.write_small_files(outcome.files)

@@ -154,7 +154,8 @@ def measure_model(
     model: Model, loss: str | None, loader: PackedLoader, dataset: GraphDataset
 ) -> dict[str, float]:
     """The loss and all metrics of a trained model on the graphs of a loader."""
-    outputs, function = EpochOutputs(), Loss(model.spec, loss).to(model.device)
+    outputs = EpochOutputs()
+    function = Loss(model.spec, loss).to(model.device, model.dtype)
     for batch in loader:
         run_batch(model, function, model.ready(batch), outputs)
     return outputs.measure(model.spec, dataset)

@@ -31,8 +31,10 @@ def _kind(source: type[Source]) -> str:
 
 def _with_kind(options: Any) -> Any:
     """The options with the kind that is found from the name if it is left out."""
-    if isinstance(options, Mapping) and not options.get("kind") and "name" in options:
-        return {**options, "kind": _kind(source_class(options["name"]))}
+    if isinstance(options, Mapping) and not options.get("kind"):
+        name = options.get("name")
+        if isinstance(name, str | Path):
+            return {**options, "kind": _kind(source_class(name))}
     return options
 
 
