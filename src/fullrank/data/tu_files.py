@@ -10,6 +10,7 @@ Edges stay as they are in the file, self-loops included.
 """
 
 from collections.abc import Iterator, Mapping
+from glob import escape
 from pathlib import Path
 
 import numpy as np
@@ -33,7 +34,7 @@ def files_in(folder: Path, name: str) -> Mapping[str, Path]:
     files = {
         file.stem.removeprefix(f"{name}_"): file
         for place in (folder, folder / name)
-        for file in place.glob(f"{name}_*.txt")
+        for file in place.glob(f"{escape(name)}_*.txt")
     }
     for needed in ("A", "graph_indicator"):
         if needed not in files:

@@ -58,10 +58,14 @@ class RawSet:
         self.num_nodes = read_column(self.raw("num-node-list"))
         self.num_edges = read_column(self.raw("num-edge-list"))
         self._check_length(self.raw("num-edge-list"), len(self.num_edges))
-        empty = np.flatnonzero(self.num_nodes < 1)
-        if len(empty):
-            file = self.raw("num-node-list")
-            raise DataError(f"{file}, line {empty[0] + 1}: a graph without nodes")
+        for file, counts, least in (
+            (self.raw("num-node-list"), self.num_nodes, 1),
+            (self.raw("num-edge-list"), self.num_edges, 0),
+        ):
+            for row in np.flatnonzero(counts < least)[:1]:
+                raise DataError(
+                    f"{file}, line {row + 1}: {counts[row]} is less than {least}"
+                )
         self.part = self._part_of_graphs()
         self.texts: dict[str, list[str]] = {}
         self.y = self._labels()
@@ -178,7 +182,7 @@ class Molecules(RawSet):
         self._bonds = NumberStream(self.raw("edge-feat"), self.edge_features.dim)
         mapping = self.folder / "mapping" / "mol.csv.gz"
         if mapping.exists():
-            with reading(mapping, str):
+            with reading(mapping):
                 smiles = pd.read_csv(
                     mapping, usecols=["smiles"], dtype=str, keep_default_na=False
                 )["smiles"]
@@ -260,7 +264,7 @@ class Code(RawSet):
 
     def _labels(self) -> np.ndarray:
         file = self.raw("graph-label")
-        with reading(file, str):
+        with reading(file):
             lines = pd.read_csv(file, header=None, dtype=str, keep_default_na=False)
         names = lines[0].tolist()
         self._check_length(self.raw("graph-label"), len(names))
@@ -272,7 +276,7 @@ class Code(RawSet):
 
     def _size_of(self, mapping: str) -> int:
         file = self.folder / "mapping" / f"{mapping}.csv.gz"
-        with reading(file, str):
+        with reading(file):
             return len(pd.read_csv(file, keep_default_na=False))
 
     def _features(
