@@ -185,6 +185,14 @@ class PackedGraphs:
         """Pack single graphs; ``arrays`` are given for all of them at once."""
         if not graphs:
             raise DataError("there is no graph to pack")
+        for index, graph in enumerate(graphs):
+            totals = {"node": graph.num_nodes, "edge": graph.edge_index.shape[1]}
+            for name, rows in graph.arrays.items():
+                wanted = totals.get(name.split(".")[0])
+                if wanted is not None and len(rows) != wanted:
+                    raise DataError(
+                        f"graph {index} has {len(rows)} rows in {name!r}, not {wanted}"
+                    )
         joined = {}
         for name in graphs[0].arrays:
             rows = [graph.arrays[name] for graph in graphs]

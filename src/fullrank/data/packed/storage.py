@@ -11,7 +11,7 @@ import os
 import re
 import shutil
 import uuid
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -58,9 +58,9 @@ def write(
     with replacing(folder) as unfinished, ExitStack() as files:
         writer = _Writer(unfinished, files)
         for part in parts:
-            with _named(folder):
+            with writing(folder):
                 writer.append(part)
-        with _named(folder):
+        with writing(folder):
             for name, values in last().items():
                 writer.append_rows(name, values)
             files.close()
@@ -69,8 +69,8 @@ def write(
 
 
 @contextmanager
-def _named(folder: Path):
-    """Say where it was when the disk is full or the folder must not be written."""
+def writing(folder: Path) -> Iterator[None]:
+    """Say which folder it was when the disk is full or writing is not allowed."""
     try:
         yield
     except OSError as error:
@@ -79,20 +79,19 @@ def _named(folder: Path):
 
 
 @contextmanager
-def replacing(folder: Path):
+def replacing(folder: Path) -> Iterator[Path]:
     """A new folder beside ``folder`` that takes its place if all goes well."""
-    folder.parent.mkdir(parents=True, exist_ok=True)
     unfinished = folder.with_name(f".{folder.name}.{uuid.uuid4().hex[:8]}")
-    unfinished.mkdir()
+    with writing(folder):
+        unfinished.mkdir(parents=True)
     try:
         yield unfinished
-        if folder.exists():
+        with writing(folder):
             old = folder.with_name(f"{unfinished.name}.old")
-            os.replace(folder, old)
+            if folder.exists():
+                os.replace(folder, old)
             os.replace(unfinished, folder)
-            shutil.rmtree(old)
-        else:
-            os.replace(unfinished, folder)
+            shutil.rmtree(old, ignore_errors=True)
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)
 
@@ -211,8 +210,10 @@ def _header(folder: Path) -> dict[str, Any]:
     file = folder / HEADER
     try:
         header = json.loads(file.read_text(encoding="utf-8"))
-    except FileNotFoundError as error:
-        raise PackedFileError(f"{folder} holds no packed set: no {HEADER}") from error
+    except OSError as error:
+        raise PackedFileError(
+            f"{folder} holds no packed set ({HEADER}: {error.strerror})"
+        ) from error
     except ValueError as error:
         raise PackedFileError(f"{file} is not a header: {error}") from error
     if not isinstance(header, dict) or header.get("format") != FORMAT:

@@ -132,6 +132,9 @@ def _targets(y: np.ndarray, task: Task | None) -> tuple[Task, np.ndarray]:
         raise DataError(
             f"own graphs are for regression, binary or multiclass: {task!r}"
         )
+    if task == "binary" and not (np.isin(y, (0, 1)) | np.isnan(y)).all():
+        wrong = y[~(np.isin(y, (0, 1)) | np.isnan(y))][0]
+        raise DataError(f"binary targets are 0 or 1, or nan if missing, not {wrong}")
     if task != "multiclass":
         return task, y.astype(np.float64)
     if not whole or y.min() < 0:
@@ -145,5 +148,5 @@ def _features(values: np.ndarray) -> Features:
         return Features("float", names)
     if values.size and values.min() < 0:
         raise DataError(f"categories count from 0, but there is {values.min()}")
-    sizes = tuple((values.max(axis=0, initial=0) + 1).tolist())
+    sizes = tuple(int(largest) + 1 for largest in values.max(axis=0, initial=0))
     return Features("categorical", names, sizes)
