@@ -197,4 +197,6 @@ def _is_3d(mol: "Chem.Mol") -> bool:
 def _present(mol: "Chem.Mol | None") -> "Chem.Mol":
     if mol is None:
         raise DataError("RDKit cannot read this entry")
+    if mol.GetNumAtoms() == 0:
+        raise DataError("the molecule has no atoms")
     return mol

@@ -102,6 +102,9 @@ def test_wrong_options_are_named():
         source("qm9", structure={"hops": -1})
     with pytest.raises(DataError, match="'nothing'"):
         source("qm9", kind="nothing")
+    for targets in ([], ["mu", "mu"]):
+        with pytest.raises(DataError, match="targets is "):
+            source("qm9", targets=targets)
 
 
 def test_options_reach_the_set(tmp_path):

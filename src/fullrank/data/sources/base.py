@@ -5,7 +5,7 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import AfterValidator, NonNegativeInt, PositiveInt
+from pydantic import AfterValidator, NonNegativeInt, PositiveInt, field_validator
 
 from fullrank.data.dataset import GraphDataset
 from fullrank.data.options import Options
@@ -71,6 +71,13 @@ class Source(Options):
 
     #: Options that say where something is, not what it is.
     locations: ClassVar[Collection[str]] = ("root",)
+
+    @field_validator("targets")
+    @classmethod
+    def _different(cls, targets: list[str] | None) -> list[str] | None:
+        if targets is not None and not 0 < len(set(targets)) == len(targets):
+            raise ValueError("name at least one target, and none of them twice")
+        return targets
 
     @classmethod
     def known_names(cls) -> dict[str, str]:
