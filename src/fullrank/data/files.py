@@ -271,7 +271,7 @@ def _first_wrong_line(file: Path, dtype: type, missing: bool = False) -> str:
 
 def _is_number(text: str, dtype: type) -> bool:
     try:
-        return bool(fits_float32(dtype(text)))
+        return "_" not in text and bool(fits_float32(dtype(text)))
     except (ValueError, OverflowError):
         return False
 

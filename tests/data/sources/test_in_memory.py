@@ -82,9 +82,9 @@ def test_packed_own_graphs_can_be_saved(tmp_path):
         (graph(y=float("inf")), "graph 1 has inf in 'y'"),
         (
             graph(edge_attr=torch.zeros(3, 2, dtype=int)),
-            r"graph 1 .* 3 rows .*edge_attr",
+            "graph 1: .*edge_attr.* 3 rows",
         ),
-        (graph(num_nodes=3), "graph 1 has 2 rows in 'node.x', not 3"),
+        (graph(num_nodes=3), "graph 1: 'node.x' has 2 rows for 3 nodes"),
     ],
 )
 def test_wrong_graphs_are_named(wrong, message):
@@ -94,7 +94,7 @@ def test_wrong_graphs_are_named(wrong, message):
 
 def test_rows_of_one_graph_are_not_taken_for_those_of_another():
     longer, shorter = (graph(edge_attr=torch.zeros(n, 2, dtype=int)) for n in (3, 1))
-    with pytest.raises(DataError, match="graph 0 has 3 rows"):
+    with pytest.raises(DataError, match="graph 0: .* 3 rows"):
         from_graphs([longer, shorter])
 
 

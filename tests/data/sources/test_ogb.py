@@ -309,9 +309,9 @@ def test_blocks_do_not_change_what_is_read(ppa, tmp_path, monkeypatch):
         (
             "raw/graph-label",
             [1, 2, 3],
-            r"graph-label\.csv\.gz has 3 lines instead of 4",
+            r"graph-label\.csv\.gz, line 4: 3 lines instead of 4",
         ),
-        ("raw/num-edge-list", [1], r"num-edge-list\.csv\.gz has 1 lines instead of 4"),
+        ("raw/num-edge-list", [1], r"num-edge-list\.csv\.gz, line 2: 1 lines instead"),
         (
             "raw/num-node-list",
             [3, 2, 0, 2],

@@ -91,6 +91,11 @@ def test_a_folder_that_holds_nothing(tmp_path):
         load_dataset(tmp_path)
 
 
+def test_the_home_of_a_user_who_does_not_exist():
+    with pytest.raises(DataError, match="~surely_nobody"):
+        source("~surely_nobody/set")
+
+
 def test_wrong_options_are_named():
     with pytest.raises(DataError, match="MUTAG has no option 'limit'; it has .*mirror"):
         source("MUTAG", limit=3)

@@ -161,7 +161,7 @@ def _attribute(node: ast.AST) -> str | None:
         try:
             return repr(node.value)
         except ValueError:  # an integer of more decimal digits than Python writes out
-            return hex(node.value)
+            return format(node.value, "#x")
     if isinstance(node, ast.Global | ast.Nonlocal):
         return " ".join(node.names)
     if isinstance(node, ast.alias):
