@@ -54,7 +54,7 @@ def downloaded(url: str, root: Path) -> Path:
 def content_digest(path: Path) -> str:
     """A hash of what a file, or every file in a folder, contains."""
     if path.is_file():
-        with path.open("rb") as stream:
+        with reading(path), path.open("rb") as stream:
             return hashlib.file_digest(stream, "sha256").hexdigest()
     return files_digest(path, sorted(f for f in path.rglob("*") if f.is_file()))
 

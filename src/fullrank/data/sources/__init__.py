@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, Field
 
 from fullrank.data.dataset import GraphDataset
-from fullrank.data.sources.base import Source, StructureOptions, absolute
+from fullrank.data.sources.base import Source, absolute
 from fullrank.data.sources.csv import CsvSource
 from fullrank.data.sources.ogb import OGBSource
 from fullrank.data.sources.python_code import PythonCodeSource
@@ -98,21 +98,3 @@ def load_dataset(
         options: As in `source`.
     """
     return source(name, **options).load(labelled, progress)
-
-
-__all__ = [
-    "SOURCES",
-    "AnySource",
-    "CsvSource",
-    "OGBSource",
-    "PythonCodeSource",
-    "QM9Source",
-    "Source",
-    "StructureOptions",
-    "TUFolderSource",
-    "TUSource",
-    "known_names",
-    "load_dataset",
-    "source",
-    "source_class",
-]
