@@ -56,7 +56,7 @@ def prepared_sets(root: Path) -> dict[str, list[Path]]:
         folder = header.parent
         try:
             name = read(folder).header["info"]["name"]
-        except (PackedFileError, KeyError):
+        except (PackedFileError, KeyError, TypeError):
             name = folder.name
         found.setdefault(name, []).append(folder)
     return found

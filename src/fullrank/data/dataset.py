@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Literal, Self
 
 import numpy as np
-from pydantic import TypeAdapter
+from pydantic import TypeAdapter, ValidationError
 from torch_geometric.data import Data
 
 from fullrank.data.features import Features
@@ -88,7 +88,14 @@ class Description:
     @staticmethod
     def from_json(info: Mapping[str, Any]) -> "Description":
         """The description that `to_json` wrote."""
-        return _DESCRIPTION.validate_python(info)
+        try:
+            return _DESCRIPTION.validate_python(info)
+        except ValidationError as error:
+            first = error.errors()[0]
+            place = " ".join(map(str, first["loc"]))
+            raise DataError(
+                f"the description of a data set is malformed: {place!r}: {first['msg']}"
+            ) from error
 
 
 _DESCRIPTION = TypeAdapter(Description)

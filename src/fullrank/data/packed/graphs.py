@@ -14,12 +14,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from pydantic import TypeAdapter, ValidationError
 from torch_geometric.data import Batch, Data
 
 from fullrank.data.packed.storage import (
     HEADER,
     PackedFileError,
     digest,
+    malformed,
     read,
     stored_dtype,
     write,
@@ -74,6 +76,9 @@ class Field:
             pieces = [p[:, None] if p.ndim == 1 else p for p in pieces]
             return torch.from_numpy(np.concatenate(pieces, axis=1))
         return torch.from_numpy(pieces[0])
+
+
+_FIELDS = TypeAdapter(dict[str, Field])
 
 
 class Texts(Sequence[str]):
@@ -352,13 +357,12 @@ class PackedGraphs:
         arrays, digests, header = read(Path(folder))
         try:
             structure = {name: arrays.pop(name) for name in _STRUCTURE}
-            fields = {
-                name: Field(tuple(_part(p) for p in entry["parts"]), entry["dtype"])
-                for name, entry in header["fields"].items()
-            }
+            fields = _FIELDS.validate_python(header["fields"])
             info = header["info"]
         except KeyError as error:
             raise PackedFileError(f"{Path(folder) / HEADER} lacks {error}") from error
+        except ValidationError as error:
+            raise malformed(Path(folder) / HEADER, "fields", error) from error
         graphs = cls(
             **structure, arrays=arrays, fields=fields, info=info, digests=digests
         )
@@ -388,11 +392,6 @@ def _check_rows(
         if total is not None and len(values) != total:
             found = f"{len(values)} rows for {total} {level}s"
             raise DataError(f"{where}{name!r} has {found}")
-
-
-def _part(entry: Mapping[str, Any]) -> Part:
-    columns = entry["columns"]
-    return Part(entry["array"], entry["one_hot"], columns and tuple(columns))
 
 
 def offsets(counts: np.ndarray) -> np.ndarray:
