@@ -187,7 +187,7 @@ class GraphDataset(Description):
         elif kind == "scaffold":
             split = scaffold_split(self.texts("smiles"))
         elif kind == "given" and "graph.split" in self.graphs.arrays:
-            split = given_split(self.graphs.array("graph.split"), {"kind": "given"})
+            split = given_split(self.graphs.array("graph.split"))
         else:
             raise DataError(
                 f"{self.name} has no split {kind!r}; it can be 'random', 'scaffold' "

@@ -74,10 +74,10 @@ def random_split(
     return Split(train, valid, test, how)
 
 
-def given_split(part_of_graph: np.ndarray, how: Mapping[str, Any]) -> Split:
+def given_split(part_of_graph: np.ndarray) -> Split:
     """From 0 (train), 1 (valid), 2 (test) or another number (unused) per graph."""
     train, valid, test = (np.flatnonzero(part_of_graph == p) for p in range(3))
-    return Split(train, valid, test, how)
+    return Split(train, valid, test, {"kind": "given"})
 
 
 def stratified_folds(labels: np.ndarray, k: int = 10, seed: int = 0) -> list[Split]:

@@ -1,6 +1,7 @@
 """The sources together: found by name, checked, stored."""
 
 import json
+from pathlib import Path
 
 import pytest
 from pydantic import BaseModel, TypeAdapter, ValidationError
@@ -67,6 +68,14 @@ def test_the_kind_is_found_from_the_name(places):
         assert ADAPTER.validate_python(stored) == found
         json.dumps(found.determining())
         assert found.determining()["kind"] == found.kind
+
+
+def test_a_path_is_not_taken_for_the_name_of_a_known_set(tmp_path, monkeypatch):
+    small(tmp_path / "MUTAG")
+    monkeypatch.chdir(tmp_path)
+    for path in (Path("MUTAG"), "./MUTAG"):
+        assert source(path).name == str(tmp_path / "MUTAG")
+    assert isinstance(source("MUTAG"), TUSource)
 
 
 def test_a_stored_source_needs_nothing_to_be_there():

@@ -51,7 +51,7 @@ def known_names() -> dict[str, str]:
 def source_class(name: str | Path) -> type[Source]:
     """The source that has the data set ``name``, or reads what is at this path."""
     for source in SOURCES:
-        if str(name) in source.known_names():
+        if isinstance(name, str) and name in source.known_names():
             return source
     path = absolute(name)
     for source in SOURCES:
@@ -74,7 +74,8 @@ def source(name: str | Path, kind: str | None = None, **options: Any) -> Source:
     Args:
         name: ``"qm9"``, a set of the TU collection such as ``"MUTAG"``, an OGB set such
             as ``"ogbg-molhiv"``, ``"python-stdlib"``; or the path of a table of
-            molecules, a folder in TU layout or a folder of Python sources.
+            molecules, a folder in TU layout or a folder of Python sources. A folder
+            that is called like a known set is ``"./MUTAG"`` or ``Path("MUTAG")``.
         kind: Of the source, if it is not to be found from the name.
         options: Those of `QM9Source`, `TUSource`, `OGBSource`, `CsvSource`,
             `TUFolderSource` or `PythonCodeSource`.
