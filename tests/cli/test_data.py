@@ -129,6 +129,11 @@ def test_own_molecules(run, tmp_path):
     assert "no option 'limit'" in run("describe", "mine.csv", "--limit", "3")[2]
 
 
+def test_names_are_shown_as_they_are(run, tmp_path):
+    small(tmp_path / "set", name="my[bold]set")
+    assert run("prepare", "set")[1].strip() == "my[bold]set: 2 graphs"
+
+
 def test_more_than_half_rejected_must_be_allowed(run, tmp_path):
     (tmp_path / "mine.csv").write_text('smiles,y\nCCO,1\nCC,"2,5"\nC,"3,5"\n')
     status, _, error = run("prepare", "mine.csv", "--target", "y")

@@ -3,9 +3,10 @@ import time
 from pathlib import Path
 
 import numpy as np
+import pytest
 from platformdirs import user_cache_path
 
-from fullrank.data import Graph, PackedGraphs
+from fullrank.data import DataError, Graph, PackedGraphs
 from fullrank.data.cache import data_root, prepared
 
 
@@ -68,3 +69,13 @@ def test_of_processes_that_come_at_once_one_prepares(tmp_path):
     assert [process.exitcode for process in children] == [0] * 4
     assert calls.get() == "called"
     assert calls.empty()
+
+
+def test_a_root_that_cannot_be_written_is_named(tmp_path):
+    file = tmp_path / "file"
+    file.touch()
+    for root in (file, file / "below"):
+        with pytest.raises(DataError, match=str(file)):
+            prepared(root / "set", two_graphs().save)
+        with pytest.raises(DataError, match=str(file)):
+            two_graphs().save(root / "set")

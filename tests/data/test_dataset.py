@@ -52,6 +52,11 @@ def test_description_survives_json(featurizer):
         assert getattr(again, name) == getattr(dataset, name)
 
 
+def test_an_incomplete_description_is_refused():
+    with pytest.raises(DataError, match="'name'"):
+        GraphDataset.described(PackedGraphs.pack(np.array([1]), np.zeros((2, 0), int)))
+
+
 def test_selected_targets_reach_batches_labels_and_names():
     chosen = make().select_targets(["b"])
     assert chosen.targets == (Target("b"),)

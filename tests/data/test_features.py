@@ -25,3 +25,9 @@ def test_from_a_thousand_on_they_are_normalised():
     expected = (degree - degree.mean()) / degree.std(ddof=1)
     assert columns.parts[0].one_hot is None
     assert np.allclose(columns.arrays["node.degree"][:, 0], expected)
+
+
+def test_a_thousand_neighbours_of_every_node():
+    columns = columns_of(nx.complete_graph(1001))
+    assert not columns.arrays["node.degree"].any()
+    assert columns.moments == (1000, 1)

@@ -50,8 +50,11 @@ def test_molecules():
         assert_same(graph, graph_from_molecule(mol))
     assert not featurizer.makes_conformers
     assert not featurizer.keeps_hydrogens
-    with pytest.raises(DataError):
-        featurizer.from_molecule(None)
+    for unusable in (None, Chem.Mol()):
+        with pytest.raises(DataError):
+            featurizer.from_molecule(unusable)
+        with pytest.raises(DataError):
+            QM9Featurizer().from_molecule(unusable)
 
 
 def test_fragments_are_chosen_however_the_molecule_comes():

@@ -110,7 +110,7 @@ def test_members_outside_the_folder_are_refused(tmp_path, member):
     assert not (tmp_path / "evil.txt").exists()
 
 
-@pytest.mark.parametrize("damage", ["cut", "text", "flipped"])
+@pytest.mark.parametrize("damage", ["cut", "text", "flipped", "encrypted"])
 def test_corrupt_archives(tmp_path, damage):
     archive = tmp_path / "set.zip"
     with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as writer:
@@ -120,6 +120,9 @@ def test_corrupt_archives(tmp_path, damage):
         content = content[:500]
     elif damage == "text":
         content = bytearray(b"<html>404</html>")
+    elif damage == "encrypted":
+        content[6] |= 1
+        content[content.index(b"PK\1\2") + 8] |= 1
     else:
         content[300] ^= 255
     archive.write_bytes(content)

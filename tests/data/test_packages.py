@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from fullrank.data import MoleculeFeaturizer, read_smiles_csv
+from fullrank.data import MoleculeFeaturizer, load_dataset, read_smiles_csv
 from fullrank.data.packages import need
+from fullrank.data.sources import ogb
 
 
 @pytest.mark.parametrize("package", ["rdkit", "ogb"])
@@ -25,3 +26,10 @@ def test_the_extra_brings_what_molecules_need():
     extras = tomllib.loads(file.read_text())["project"]["optional-dependencies"]
     names = [requirement.split(">")[0] for requirement in extras["chem"]]
     assert {"rdkit", "ogb"} <= set(names)
+
+
+def test_a_set_of_a_missing_package_says_how_to_install_it(monkeypatch, tmp_path):
+    monkeypatch.setitem(sys.modules, "ogb", None)
+    ogb._master.cache_clear()
+    with pytest.raises(ModuleNotFoundError, match=r"fullrank\[ogb\]"):
+        load_dataset("ogbg-molhiv", root=tmp_path)

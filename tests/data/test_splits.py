@@ -69,6 +69,8 @@ def test_saved_split_comes_back(tmp_path):
 
 def test_what_is_no_split_is_refused(tmp_path):
     file = tmp_path / "split.json"
+    with pytest.raises(DataError, match=r"split.json is not a split"):
+        Split.load(file)
     file.write_text('{"train": [1, 2]}')
     with pytest.raises(DataError, match=r"split.json is not a split"):
         Split.load(file)
@@ -107,7 +109,7 @@ def test_folds_of_zhang(tmp_path):
         [i, i + 10, i + 20] for i in range(10)
     ]
     assert [fold.how["fold"] for fold in folds] == list(range(10))
-    with pytest.raises(DataError, match="of a set of 20"):
+    with pytest.raises(DataError, match="fold 1 in .*folds: .* of a set of 20"):
         zhang_folds(folder, 20)
 
 
@@ -130,6 +132,9 @@ def test_missing_fold_is_named(tmp_path):
     with pytest.raises(DataError, match=r"train_idx-1\.txt"):
         zhang_folds(tmp_path, 10)
     write_folds(tmp_path / "folds")
+    (tmp_path / "folds" / "train_idx-2.txt").write_text("1\n1\n")
+    with pytest.raises(DataError, match="fold 2 in .*folds: graph 1 "):
+        zhang_folds(tmp_path / "folds", 30)
     (tmp_path / "folds" / "test_idx-10.txt").write_text("1\nx\n")
     with pytest.raises(DataError, match=r"test_idx-10\.txt"):
         folds_fingerprint(tmp_path / "folds")

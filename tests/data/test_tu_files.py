@@ -58,3 +58,14 @@ def test_wrong_files_are_named_with_the_line(tmp_path, file, content, message):
 def test_folder_without_a_set(tmp_path):
     with pytest.raises(DataError, match=r"must hold one NAME_A\.txt, found 0"):
         read_tu_folder(tmp_path)
+
+
+def test_a_name_may_hold_what_a_pattern_would_read(tmp_path):
+    assert len(read_tu_folder(small(tmp_path / "set[1]", name="A[1]"))) == 2
+
+
+def test_a_folder_in_place_of_a_file_is_named(tmp_path):
+    folder = small(tmp_path / "set", graph_labels=None)
+    (folder / "SMALL_graph_labels.txt").mkdir()
+    with pytest.raises(DataError, match=r"SMALL_graph_labels\.txt"):
+        read_tu_folder(folder)

@@ -45,7 +45,7 @@ def list_sets(root: Path | None = _ROOT) -> None:
     for name, folders in here.items():
         table.add_row(escape(name), "prepared here", _size(folders))
     console.print(table)
-    console.print(f"\nPrepared sets are in {home}", highlight=False)
+    _print(f"\nPrepared sets are in {home}")
 
 
 # Not on the command line: the name is an argument, and the others have parts.
@@ -105,7 +105,7 @@ def _of_a_dataset(show: Callable[[GraphDataset], None]) -> None:
 @_of_a_dataset
 def prepare(dataset: GraphDataset) -> None:
     """Fetch a data set if need be, and pack it."""
-    console.print(f"{dataset.name}: {len(dataset):,} graphs", highlight=False)
+    _print(f"{dataset.name}: {len(dataset):,} graphs")
     _print_notes(dataset)
 
 
@@ -137,7 +137,7 @@ def describe(dataset: GraphDataset) -> None:
         _print_histogram("class", list(names), found.class_counts)
     if dataset.task == "tokens":
         words = list(dataset.vocabulary[:10])
-        counts = np.bincount(dataset.labels.reshape(-1))
+        counts = np.bincount(dataset.labels.reshape(-1), minlength=len(words))
         _print_histogram("word", words, counts[: len(words)])
     _print_targets(found.targets)
     _print_notes(dataset)
@@ -160,7 +160,12 @@ def verify(name: str = _NAME, root: Path | None = _ROOT) -> None:
         )
     for folder in folders:
         size = verify_folder(folder)
-        console.print(f"{folder}: {size / 1e6:,.1f} MB as written", highlight=False)
+        _print(f"{folder}: {size / 1e6:,.1f} MB as written")
+
+
+def _print(line: str) -> None:
+    """Names and paths may hold what Rich takes for markup."""
+    console.print(line, markup=False, highlight=False)
 
 
 def _size(folders: Iterable[Path]) -> str:
@@ -229,10 +234,9 @@ def _print_notes(dataset: GraphDataset) -> None:
         if isinstance(found, list) and found:
             some = ", ".join(_note(item) for item in found[:5])
             more = ", …" if len(found) > 5 else ""
-            line = f"{kind}: {len(found):,} ({some}{more})"
-            console.print(line, markup=False, highlight=False)
+            _print(f"{kind}: {len(found):,} ({some}{more})")
         elif not isinstance(found, list):
-            console.print(f"{kind}: {found:,}", markup=False, highlight=False)
+            _print(f"{kind}: {found:,}")
 
 
 def _note(item: Any) -> str:

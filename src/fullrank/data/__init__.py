@@ -11,26 +11,14 @@ from fullrank.data.featurizers import (
 )
 from fullrank.data.packed.graphs import Field, Graph, PackedGraphs, Part
 from fullrank.data.packed.loader import PackedLoader
-from fullrank.data.sources import (
-    AnySource,
-    CsvSource,
-    OGBSource,
-    PythonCodeSource,
-    QM9Source,
-    Source,
-    StructureOptions,
-    TUFolderSource,
-    TUSource,
-    known_names,
-    load_dataset,
-    source,
-)
-from fullrank.data.sources.csv import read_smiles_csv
+from fullrank.data.sources import AnySource, known_names, load_dataset, source
+from fullrank.data.sources.base import Source, StructureOptions
+from fullrank.data.sources.csv import CsvSource, read_smiles_csv
 from fullrank.data.sources.in_memory import from_graphs
-from fullrank.data.sources.ogb import OGB
-from fullrank.data.sources.python_code import python_code
-from fullrank.data.sources.qm9 import QM9
-from fullrank.data.sources.tu import TU, read_tu_folder
+from fullrank.data.sources.ogb import OGB, OGBSource
+from fullrank.data.sources.python_code import PythonCodeSource, python_code
+from fullrank.data.sources.qm9 import QM9, QM9Source
+from fullrank.data.sources.tu import TU, TUFolderSource, TUSource, read_tu_folder
 from fullrank.data.splits import (
     Split,
     folds_fingerprint,

@@ -12,7 +12,7 @@ from filelock import FileLock
 from platformdirs import user_cache_path
 
 from fullrank.data.packed.graphs import PackedGraphs
-from fullrank.data.packed.storage import HEADER, PackedFileError, read
+from fullrank.data.packed.storage import HEADER, PackedFileError, read, writing
 
 ROOT_VARIABLE = "FULLRANK_ROOT"
 T = TypeVar("T")
@@ -34,8 +34,10 @@ def prepared(folder: Path, prepare: Callable[[Path], None]) -> PackedGraphs:
         return PackedGraphs.open(folder)
     except PackedFileError as error:
         found = error
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with FileLock(folder.with_name(f".{folder.name}.lock")):
+    with writing(folder):
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        lock = FileLock(folder.with_name(f".{folder.name}.lock")).acquire()
+    with lock:
         try:
             return PackedGraphs.open(folder)
         except PackedFileError:
@@ -54,7 +56,7 @@ def prepared_sets(root: Path) -> dict[str, list[Path]]:
         folder = header.parent
         try:
             name = read(folder).header["info"]["name"]
-        except (PackedFileError, KeyError):
+        except (PackedFileError, KeyError, TypeError):
             name = folder.name
         found.setdefault(name, []).append(folder)
     return found

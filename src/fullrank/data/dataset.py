@@ -4,12 +4,11 @@ import hashlib
 import json
 import logging
 from collections.abc import Mapping, Sequence
-from copy import copy
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Literal, Self
 
 import numpy as np
-from pydantic import TypeAdapter
+from pydantic import TypeAdapter, ValidationError
 from torch_geometric.data import Data
 
 from fullrank.data.features import Features
@@ -84,15 +83,19 @@ class Description:
 
     def to_json(self) -> dict[str, Any]:
         """What `from_json` reads."""
-        featurizer = self.featurizer and self.featurizer.model_dump(mode="json")
-        known = {f.name: getattr(self, f.name) for f in fields(Description)}
-        about = Description(**{**known, "featurizer": None})
-        return {**asdict(about), "featurizer": featurizer}
+        return _DESCRIPTION.dump_python(self, mode="json")
 
     @staticmethod
     def from_json(info: Mapping[str, Any]) -> "Description":
         """The description that `to_json` wrote."""
-        return _DESCRIPTION.validate_python(info)
+        try:
+            return _DESCRIPTION.validate_python(info)
+        except ValidationError as error:
+            first = error.errors()[0]
+            place = " ".join(map(str, first["loc"]))
+            raise DataError(
+                f"the description of a data set is malformed: {place!r}: {first['msg']}"
+            ) from error
 
 
 _DESCRIPTION = TypeAdapter(Description)
@@ -176,12 +179,6 @@ class GraphDataset(Description):
         kept["targets"] = tuple(self.targets[c] for c in chosen)
         return GraphDataset(**kept)
 
-    def with_graphs(self, graphs: PackedGraphs) -> Self:
-        """The same task on other graphs, such as these with something added."""
-        changed = copy(self)
-        changed.graphs = graphs
-        return changed
-
     def split(self, kind: str | None = None, seed: int = 0) -> Split:
         """Training, validation and test graphs; by default in the set's own way."""
         kind = kind or self.default_split
@@ -190,23 +187,12 @@ class GraphDataset(Description):
         elif kind == "scaffold":
             split = scaffold_split(self.texts("smiles"))
         elif kind == "given" and "graph.split" in self.graphs.arrays:
-            split = given_split(self.graphs.array("graph.split"), {"kind": "given"})
+            split = given_split(self.graphs.array("graph.split"))
         else:
             raise DataError(
                 f"{self.name} has no split {kind!r}; it can be 'random', 'scaffold' "
                 f"for molecules, 'given' where the set has one, or use folds()"
             )
-        return self._report_leaks(split)
-
-    def leaks(self, split: Split) -> list[str]:
-        """The molecules, as canonical SMILES, that are in training and in testing."""
-        if "text.canonical.utf8" not in self.graphs.arrays:
-            return []
-        canonical = self.texts("canonical")
-        seen = {canonical[i] for i in split.train}
-        return sorted(seen & {canonical[i] for i in split.test})
-
-    def _report_leaks(self, split: Split) -> Split:
         found = self.leaks(split)
         if not found:
             return split
@@ -217,6 +203,14 @@ class GraphDataset(Description):
             found[0],
         )
         return replace(split, how={**split.how, "in train and test": found})
+
+    def leaks(self, split: Split) -> list[str]:
+        """The molecules, as canonical SMILES, that are in training and in testing."""
+        if "text.canonical.utf8" not in self.graphs.arrays:
+            return []
+        canonical = self.texts("canonical")
+        seen = {canonical[i] for i in split.train}
+        return sorted(seen & {canonical[i] for i in split.test})
 
     def folds(self, k: int = 10, seed: int = 0) -> list[Split]:
         """``k`` folds, stratified on the labels of a multiclass set."""

@@ -74,11 +74,13 @@ def degree_columns(
         names = tuple(f"degree {k}" for k in range(largest + 1))
         part = Part("node.degree", one_hot=largest + 1)
         return Columns({"node.degree": degree.astype(np.int32)}, (part,), names)
-    mean, std = moments or (float(degree.mean()), float(degree.std(ddof=1)))
+    if moments is None:  # where all degrees are the same, nothing to divide by
+        moments = float(degree.mean()), float(degree.std(ddof=1)) or 1.0
+    mean, std = moments
     normalised = ((degree - mean) / std).astype(np.float32)[:, None]
     return Columns(
         {"node.degree": normalised},
         (Part("node.degree"),),
         (NORMALISED,),
-        moments=(mean, std),
+        moments=moments,
     )

@@ -6,7 +6,7 @@ A featurizer is saved with the model, and used again to predict with it.
 from collections.abc import Iterable, Iterator
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from pydantic import Field as Discriminated
 
@@ -53,15 +53,10 @@ class MoleculeFeaturizer(Options):
     kind: Literal["molecule"] = "molecule"
     fragments: Fragments = "keep"
 
-    @property
-    def makes_conformers(self) -> bool:
-        """Whether 3D coordinates are computed for a SMILES."""
-        return False
-
-    @property
-    def keeps_hydrogens(self) -> bool:
-        """Whether hydrogens are nodes of the graph."""
-        return False
+    #: Whether 3D coordinates are computed for a SMILES.
+    makes_conformers: ClassVar[bool] = False
+    #: Whether hydrogens are nodes of the graph.
+    keeps_hydrogens: ClassVar[bool] = False
 
     @property
     def fields(self) -> dict[str, Field]:
@@ -94,15 +89,13 @@ class QM9Featurizer(Options):
     edges: Edges = "bonds"
     distance: bool = True
 
+    #: Whether hydrogens are nodes of the graph.
+    keeps_hydrogens: ClassVar[bool] = True
+
     @property
     def makes_conformers(self) -> bool:
         """Whether 3D coordinates are computed for a SMILES."""
         return self.distance or self.edges == "complete"
-
-    @property
-    def keeps_hydrogens(self) -> bool:
-        """Whether hydrogens are nodes of the graph."""
-        return True
 
     @property
     def fields(self) -> dict[str, Field]:
@@ -122,7 +115,8 @@ class QM9Featurizer(Options):
         mol = _present(mol)
         if any(atom.GetTotalNumHs() for atom in mol.GetAtoms()):
             raise DataError("hydrogens are missing; add them, with coordinates")
-        if self.makes_conformers and not _is_3d(mol):
+        is_3d = mol.GetNumConformers() and mol.GetConformer().Is3D()
+        if self.makes_conformers and not is_3d:
             raise DataError("the coordinates are not 3D; give 3D ones, or a SMILES")
         return graph_from_conformer(mol, self.edges)
 
@@ -184,17 +178,14 @@ def featurize(
 
 def load_chemistry() -> None:
     """Import what featurizers need, once here instead of in every worker."""
-    for package in ("rdkit", "ogb"):
+    for package, module in (("rdkit", "rdkit.Chem"), ("ogb", "ogb.utils.features")):
         need(package)
-    import_module("ogb.utils.features")
-    import_module("rdkit.Chem")
-
-
-def _is_3d(mol: "Chem.Mol") -> bool:
-    return mol.GetNumConformers() > 0 and mol.GetConformer().Is3D()
+        import_module(module)
 
 
 def _present(mol: "Chem.Mol | None") -> "Chem.Mol":
     if mol is None:
         raise DataError("RDKit cannot read this entry")
+    if mol.GetNumAtoms() == 0:
+        raise DataError("the molecule has no atoms")
     return mol

@@ -54,7 +54,7 @@ def downloaded(url: str, root: Path) -> Path:
 def content_digest(path: Path) -> str:
     """A hash of what a file, or every file in a folder, contains."""
     if path.is_file():
-        with path.open("rb") as stream:
+        with reading(path), path.open("rb") as stream:
             return hashlib.file_digest(stream, "sha256").hexdigest()
     return files_digest(path, sorted(f for f in path.rglob("*") if f.is_file()))
 
@@ -68,9 +68,9 @@ def files_digest(folder: Path, files: Iterable[Path]) -> str:
 
 
 def _download(url: str, file: Path) -> None:
-    file.parent.mkdir(parents=True, exist_ok=True)
     unfinished = file.with_name(f".{file.name}.{os.getpid()}")
     try:
+        file.parent.mkdir(parents=True, exist_ok=True)
         with (
             urllib.request.urlopen(url, timeout=60) as stream,
             unfinished.open("wb") as target,
@@ -113,7 +113,7 @@ def unpacked(source: Path, scratch: Path) -> Iterator[Path]:
                             f"folder it is unpacked to; do not trust this file"
                         )
                 archive.extractall(folder)
-        except _CORRUPT as error:
+        except (*_CORRUPT, RuntimeError) as error:  # such as a missing password
             raise DataError(
                 f"{source} is not an intact zip archive ({error}); delete it and fetch "
                 f"it again"
@@ -229,8 +229,9 @@ def _open(file: Path, dtype: type) -> Any:
 
 
 @contextmanager
-def reading(file: Path, dtype: type) -> Iterator[None]:
-    """Turn what can go wrong while reading into an error that names file and line."""
+def reading(file: Path, dtype: type | None = None) -> Iterator[None]:
+    """Turn what can go wrong while reading into an error that names the file, and
+    for numbers of type ``dtype`` the line."""
     try:
         yield
     except DataError:
@@ -241,8 +242,11 @@ def reading(file: Path, dtype: type) -> Iterator[None]:
         raise DataError(f"{file} is empty") from error
     except _CORRUPT as error:
         raise DataError(f"{file} is corrupt ({error}); fetch it again") from error
+    except OSError as error:
+        raise DataError(f"cannot read {file}: {error.strerror}") from error
     except (ValueError, OverflowError) as error:
-        raise DataError(_first_wrong_line(file, dtype) or f"{file}: {error}") from error
+        problem = _first_wrong_line(file, dtype) if dtype else ""
+        raise DataError(problem or f"{file}: {error}") from error
 
 
 def _first_wrong_line(file: Path, dtype: type, missing: bool = False) -> str:
@@ -267,7 +271,7 @@ def _first_wrong_line(file: Path, dtype: type, missing: bool = False) -> str:
 
 def _is_number(text: str, dtype: type) -> bool:
     try:
-        return bool(fits_float32(dtype(text)))
+        return "_" not in text and bool(fits_float32(dtype(text)))
     except (ValueError, OverflowError):
         return False
 

@@ -60,7 +60,7 @@ class Split:
             content = json.loads(Path(file).read_text(encoding="utf-8"))
             train, valid, test = (np.array(content[part], int) for part in PARTS)
             return cls(train, valid, test, content.get("how", {}))
-        except (ValueError, KeyError, TypeError) as error:
+        except (OSError, ValueError, KeyError, TypeError) as error:
             raise DataError(f"{file} is not a split: {error}") from error
 
 
@@ -74,10 +74,10 @@ def random_split(
     return Split(train, valid, test, how)
 
 
-def given_split(part_of_graph: np.ndarray, how: Mapping[str, Any]) -> Split:
+def given_split(part_of_graph: np.ndarray) -> Split:
     """From 0 (train), 1 (valid), 2 (test) or another number (unused) per graph."""
     train, valid, test = (np.flatnonzero(part_of_graph == p) for p in range(3))
-    return Split(train, valid, test, how)
+    return Split(train, valid, test, {"kind": "given"})
 
 
 def stratified_folds(labels: np.ndarray, k: int = 10, seed: int = 0) -> list[Split]:
@@ -105,12 +105,14 @@ def zhang_folds(folder: str | Path, num_graphs: int) -> list[Split]:
 
     When ten does not divide the number of graphs these files leave out the remainder.
     """
-    return [
-        Split(
-            train, _NOTHING, test, {"kind": "folds of Zhang et al.", "fold": fold}
-        ).check(num_graphs)
-        for fold, (train, test) in enumerate(_pairs_of_zhang(folder))
-    ]
+    folds = []
+    for fold, (train, test) in enumerate(_pairs_of_zhang(folder)):
+        how = {"kind": "folds of Zhang et al.", "fold": fold}
+        try:
+            folds.append(Split(train, _NOTHING, test, how).check(num_graphs))
+        except DataError as error:
+            raise DataError(f"fold {fold + 1} in {folder}: {error}") from None
+    return folds
 
 
 def folds_fingerprint(folder: str | Path) -> str:
@@ -199,5 +201,5 @@ def _class_by_class(labels: np.ndarray, seed: int) -> np.ndarray:
 def _indices(file: Path) -> np.ndarray:
     try:
         return np.loadtxt(file, dtype=np.int64, ndmin=1)
-    except (FileNotFoundError, ValueError) as error:
+    except (OSError, ValueError) as error:
         raise DataError(f"cannot read the fold {file}: {error}") from error

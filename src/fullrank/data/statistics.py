@@ -6,6 +6,7 @@ import numpy as np
 
 from fullrank.data.dataset import GraphDataset
 from fullrank.data.packed.graphs import PackedGraphs
+from fullrank.data.structure import hash_rows
 
 
 @dataclass(frozen=True)
@@ -43,13 +44,12 @@ class Statistics:
 def statistics(dataset: GraphDataset) -> Statistics:
     """Count everything once."""
     graphs = dataset.graphs
-    first_node = np.repeat(graphs.node_ptr[:-1], graphs.num_edges)
     loops = int(np.count_nonzero(graphs.src == graphs.dst))
     edges = len(graphs.src)
     undirected = is_undirected(graphs)
     if undirected:
         edges = (edges - loops) // 2 + loops
-    into = np.bincount(graphs.dst + first_node, minlength=graphs.node_ptr[-1])
+    into = np.bincount(graphs.edge_index[1], minlength=graphs.node_ptr[-1])
     multiclass = dataset.task == "multiclass"
     return Statistics(
         num_graphs=len(dataset),
@@ -69,20 +69,9 @@ def is_undirected(graphs: PackedGraphs) -> bool:
 
     The edges and their inverses are compared as multisets, by the sum of a hash.
     """
-    first_node = np.repeat(graphs.node_ptr[:-1], graphs.num_edges).astype(np.uint64)
-    source, destination = graphs.src + first_node, graphs.dst + first_node
-    return _hash(source, destination) == _hash(destination, source)
-
-
-def _hash(first: np.ndarray, second: np.ndarray) -> int:
-    """The sum over all pairs of their bits, well mixed (SplitMix64's finaliser)."""
-    mixed = first.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
-    mixed += second.astype(np.uint64)
-    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
-        mixed ^= mixed >> np.uint64(shift)
-        mixed *= np.uint64(factor)
-    mixed ^= mixed >> np.uint64(31)
-    return int(mixed.sum(dtype=np.uint64))
+    edges = graphs.edge_index.T  # [E, 2]
+    there, back = (hash_rows(e, len(e)).sum() for e in (edges, edges[:, ::-1]))
+    return bool(there == back)
 
 
 def _targets(dataset: GraphDataset) -> tuple[TargetStatistics, ...]:

@@ -1,5 +1,7 @@
 """PyG transforms that add what is computed from the structure of a graph."""
 
+from typing import Any
+
 import numpy as np
 import torch
 from torch_geometric.data import Data
@@ -50,8 +52,8 @@ class AddStructuralColors(BaseTransform):
         colors = self._colors(
             data.edge_index.cpu().numpy(),
             data.num_nodes,
-            _attribute(data, self.node_labels),
-            _attribute(data, self.edge_labels),
+            node_labels=_attribute(data, self.node_labels),
+            edge_labels=_attribute(data, self.edge_labels),
         )
         data.edge_color = torch.from_numpy(colors.edge).to(data.edge_index.device)
         data.node_color = torch.from_numpy(colors.node).to(data.edge_index.device)
@@ -62,24 +64,18 @@ class AddStructuralColors(BaseTransform):
 
         Labels may also be named after a stored array that batches do not carry.
         """
-        first_node = np.repeat(graphs.node_ptr[:-1], graphs.num_edges)  # [E]
         colors = self._colors(
-            np.stack([graphs.src, graphs.dst]) + first_node,
+            graphs.edge_index,
             int(graphs.node_ptr[-1]),
-            _stored(graphs, "node", self.node_labels),
-            _stored(graphs, "edge", self.edge_labels),
-            progress,
+            node_labels=_stored(graphs, "node", self.node_labels),
+            edge_labels=_stored(graphs, "edge", self.edge_labels),
+            progress=progress,
         )
         colored = graphs.with_array("edge", "edge_color", colors.edge)
         return colored.with_array("node", "node_color", colors.node)
 
     def _colors(
-        self,
-        edge_index: np.ndarray,
-        num_nodes: int,
-        node_labels: np.ndarray | None,
-        edge_labels: np.ndarray | None,
-        progress: bool = False,
+        self, edge_index: np.ndarray, num_nodes: int, **others: Any
     ) -> StructuralColors:
         return structural_colors(
             edge_index,
@@ -87,10 +83,8 @@ class AddStructuralColors(BaseTransform):
             hops=self.hops,
             rounds=self.rounds,
             mark=self.mark,
-            node_labels=node_labels,
-            edge_labels=edge_labels,
             memory_limit=self.memory_limit,
-            progress=progress,
+            **others,
         )
 
     def __repr__(self) -> str:

@@ -10,6 +10,7 @@ Edges stay as they are in the file, self-loops included.
 """
 
 from collections.abc import Iterator, Mapping
+from glob import escape
 from pathlib import Path
 
 import numpy as np
@@ -33,7 +34,7 @@ def files_in(folder: Path, name: str) -> Mapping[str, Path]:
     files = {
         file.stem.removeprefix(f"{name}_"): file
         for place in (folder, folder / name)
-        for file in place.glob(f"{name}_*.txt")
+        for file in place.glob(f"{escape(name)}_*.txt")
     }
     for needed in ("A", "graph_indicator"):
         if needed not in files:
@@ -57,10 +58,8 @@ def read_columns(
         and the columns by level.
     """
     num_nodes = _nodes_of_graphs(files["graph_indicator"])
-    first_node = np.concatenate([[0], np.cumsum(num_nodes)])
-    total = int(first_node[-1])
-    edges = _edges(files["A"], total)
-    _check_edges_stay_within_graphs(files["A"], edges, first_node)
+    total = int(num_nodes.sum())
+    edges = _edges(files["A"], num_nodes)
     names = names or {}
     nodes = _columns(files, "node", total, names.get("node", ()))
     if not nodes.parts:
@@ -106,14 +105,13 @@ def _nodes_of_graphs(file: Path) -> np.ndarray:
     steps = np.diff(graph, prepend=0)
     wrong = np.flatnonzero((steps < 0) | (steps > 1))
     if len(wrong):
-        line, before = wrong[0] + 1, graph[wrong[0] - 1] if wrong[0] else 0
-        reason = (
-            f"graph {before + 1} has no nodes"
-            if steps[wrong[0]] > 1
-            else "the graphs must come one after the other"
-        )
+        row = wrong[0]
+        before = graph[row] - steps[row]
+        reason = "the graphs must come one after the other"
+        if steps[row] > 1:
+            reason = f"graph {before + 1} has no nodes"
         raise DataError(
-            f"{file}, line {line}: graph {graph[wrong[0]]} follows graph {before}; "
+            f"{file}, line {row + 1}: graph {graph[row]} follows graph {before}; "
             f"{reason}"
         )
     if graph[0] != 1:
@@ -121,7 +119,8 @@ def _nodes_of_graphs(file: Path) -> np.ndarray:
     return np.bincount(graph - 1)
 
 
-def _edges(file: Path, num_nodes: int) -> np.ndarray:
+def _edges(file: Path, num_nodes: np.ndarray) -> np.ndarray:
+    """The edges with nodes counted over all graphs: ``[2, E]``."""
     edges = read_numbers(file)
     if edges.size == 0:
         return np.empty((2, 0), np.int64)
@@ -129,27 +128,20 @@ def _edges(file: Path, num_nodes: int) -> np.ndarray:
         raise DataError(
             f"{file}, line 1: an edge needs two nodes, got {edges.shape[1]}"
         )
-    outside = np.flatnonzero(((edges < 1) | (edges > num_nodes)).any(axis=1))
-    if len(outside):
-        edge = tuple(edges[outside[0]].tolist())
+    graph_of_node = np.repeat(np.arange(len(num_nodes)), num_nodes)
+    total = len(graph_of_node)
+    for row in np.flatnonzero(((edges < 1) | (edges > total)).any(axis=1))[:1]:
         raise DataError(
-            f"{file}, line {outside[0] + 1}: the edge {edge} is outside the "
-            f"{num_nodes} nodes of the graph indicator"
+            f"{file}, line {row + 1}: the edge {tuple(edges[row].tolist())} is outside "
+            f"the {total} nodes of the graph indicator"
+        )
+    graph, other = graph_of_node[edges.T - 1] + 1
+    for row in np.flatnonzero(graph != other)[:1]:
+        raise DataError(
+            f"{file}, line {row + 1}: the edge joins graph {graph[row]} and graph "
+            f"{other[row]}"
         )
     return edges.T - 1
-
-
-def _check_edges_stay_within_graphs(
-    file: Path, edges: np.ndarray, first_node: np.ndarray
-) -> None:
-    graph_of_node = np.repeat(np.arange(len(first_node) - 1), np.diff(first_node))
-    graph, other = graph_of_node[edges]
-    between = np.flatnonzero(graph != other)
-    if len(between):
-        raise DataError(
-            f"{file}, line {between[0] + 1}: the edge joins graph "
-            f"{graph[between[0]] + 1} and graph {other[between[0]] + 1}"
-        )
 
 
 def _columns(

@@ -22,7 +22,8 @@ from torch_geometric.data import Batch, Data
 
 from fullrank.data import Features, GraphDataset, Split, Target
 from fullrank.data.featurizers import AnyFeaturizer
-from fullrank.data.sources import CsvSource, StructureOptions
+from fullrank.data.sources.base import StructureOptions
+from fullrank.data.sources.csv import CsvSource
 from fullrank.data.splits import PARTS
 from fullrank.errors import ConfigError, DataError, ModelError
 from fullrank.nn import GraphNet

@@ -115,7 +115,7 @@ def test_arrays_can_be_added_later():
     colours = np.arange(5, dtype=np.int64) * 10
     batch = packed.with_array("edge", "colour", colours).batch([1, 0])
     assert batch.colour.tolist() == [30, 40, 0, 10, 20]
-    with pytest.raises(DataError, match="has 5 rows, but the set has 2 graphs"):
+    with pytest.raises(DataError, match="has 5 rows for 2 graphs"):
         packed.with_array("graph", "colour", colours)
 
 
@@ -146,7 +146,7 @@ def test_wrong_graphs_are_named():
         PackedGraphs.pack(np.array([2, 2]), np.array([[0], [2]]))
     with pytest.raises(DataError, match="an edge ends in node -1 of 2"):
         PackedGraphs.pack(np.array([2]), np.array([[0], [-1]]))
-    with pytest.raises(DataError, match=r"'node\.x' has 3 rows, not 2"):
+    with pytest.raises(DataError, match=r"'node\.x' has 3 rows for 2 nodes"):
         PackedGraphs.pack(np.array([2]), none, {"node.x": np.zeros(3)})
 
 

@@ -110,6 +110,16 @@ def damaged(folder, how: str) -> None:
             file.write_bytes(file.read_bytes()[:-8])
         elif how == "no fields":
             del header["fields"]
+        elif how == "fields in a list":
+            header["fields"] = []
+        elif how == "no arrays":
+            del header["arrays"]
+        elif how == "no checksum":
+            del arrays["node.x"]["sha256"]
+        elif how == "unknown type":
+            arrays["node.x"]["dtype"] = "float99"
+        elif how == "negative rows":
+            arrays["node.x"]["shape"][0] *= -1
         (folder / HEADER).write_text(json.dumps(header))
 
 
@@ -123,7 +133,12 @@ def damaged(folder, how: str) -> None:
         ("no header", "holds no packed set"),
         ("half a header", "is not a header"),
         ("objects", "holds Python objects"),
-        ("elsewhere", "strange name"),
+        ("elsewhere", "secret"),
+        ("no arrays", "'arrays'"),
+        ("no checksum", "sha256"),
+        ("unknown type", r"node\.x.*'float99'"),
+        ("negative rows", r"node\.x shape"),
+        ("fields in a list", "'fields'"),
         ("fewer rows", r"'node\.x' has \d+ rows for \d+ nodes"),
         ("no fields", "lacks 'fields'"),
     ],

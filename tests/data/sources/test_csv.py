@@ -279,3 +279,17 @@ def test_missing_is_not_zero(tmp_path):
     file = table(tmp_path, "smiles,y\nC,None\nCC,null\nCCC,0\n")
     labels = read_smiles_csv(file, ["y"], root=tmp_path).labels[:, 0]
     assert [math.isnan(value) for value in labels] == [True, True, False]
+
+
+def test_the_table_is_not_overwritten_by_its_rejected_rows(tmp_path):
+    file = table(tmp_path, "smiles,y\nC,1\nCC,x\n")
+    with pytest.raises(DataError, match="rejected is .*molecules.csv"):
+        read_smiles_csv(file, ["y"], root=tmp_path, rejected=file)
+    assert file.read_text() == "smiles,y\nC,1\nCC,x\n"
+
+
+def test_rejected_rows_that_cannot_be_listed_are_still_reported(tmp_path, caplog):
+    file = table(tmp_path, "smiles,y\nC,1\nCC,x\n")
+    read_smiles_csv(file, ["y"], root=tmp_path / "root", rejected=tmp_path)
+    assert "row 3" in caplog.text
+    assert f"see {tmp_path}" not in caplog.text

@@ -80,11 +80,33 @@ def test_packed_own_graphs_can_be_saved(tmp_path):
             "1e\\+300 in 'edge_attr'",
         ),
         (graph(y=float("inf")), "graph 1 has inf in 'y'"),
+        (
+            graph(edge_attr=torch.zeros(3, 2, dtype=int)),
+            "graph 1: .*edge_attr.* 3 rows",
+        ),
+        (graph(num_nodes=3), "graph 1: 'node.x' has 2 rows for 3 nodes"),
     ],
 )
 def test_wrong_graphs_are_named(wrong, message):
     with pytest.raises(DataError, match=message):
         from_graphs([graph(), wrong])
+
+
+def test_rows_of_one_graph_are_not_taken_for_those_of_another():
+    longer, shorter = (graph(edge_attr=torch.zeros(n, 2, dtype=int)) for n in (3, 1))
+    with pytest.raises(DataError, match="graph 0: .* 3 rows"):
+        from_graphs([longer, shorter])
+
+
+@pytest.mark.parametrize("wrong", [-1, 2, 0.5])
+def test_binary_targets_are_0_or_1(wrong):
+    with pytest.raises(DataError, match=str(wrong)):
+        from_graphs([graph(), graph(y=wrong)], task="binary")
+
+
+def test_categories_of_a_small_data_type():
+    largest = graph(x=torch.tensor([[255], [0]], dtype=torch.uint8))
+    assert from_graphs([largest]).node_features.cardinalities == (256,)
 
 
 def test_no_graphs():

@@ -309,14 +309,15 @@ def test_blocks_do_not_change_what_is_read(ppa, tmp_path, monkeypatch):
         (
             "raw/graph-label",
             [1, 2, 3],
-            r"graph-label\.csv\.gz has 3 lines instead of 4",
+            r"graph-label\.csv\.gz, line 4: 3 lines instead of 4",
         ),
-        ("raw/num-edge-list", [1], r"num-edge-list\.csv\.gz has 1 lines instead of 4"),
+        ("raw/num-edge-list", [1], r"num-edge-list\.csv\.gz, line 2: 1 lines instead"),
         (
             "raw/num-node-list",
             [3, 2, 0, 2],
-            r"num-node-list\.csv\.gz, line 3: a graph w",
+            r"num-node-list\.csv\.gz, line 3: 0 is less than 1",
         ),
+        ("raw/num-edge-list", [2, 1, -3, 1], r"num-edge-list\.csv\.gz, line 3: -3"),
         ("split/species/test", [9], r"test\.csv\.gz, line 1: graph 9 of a set of 4"),
         ("split/species/test", [3, 2], r"test\.csv\.gz, line 2: graph 2 .*twice"),
         ("split/species/train", [0, 2, 0], r"train\.csv\.gz, line 1: graph 0 .*twice"),
@@ -353,6 +354,9 @@ def test_every_molecule_needs_its_smiles(tmp_path):
     folder = write_molecules(tmp_path / "set")
     write_table(folder / "mapping" / "mol.csv.gz", ["smiles", "CCO", "C"])
     with pytest.raises(DataError, match=r"mol\.csv\.gz has 2 lines instead of 4"):
+        OGB("ogbg-molesol", tmp_path / "root", folder=folder)
+    write_table(folder / "mapping" / "mol.csv.gz", ["mol_id", "0", "1", "2", "3"])
+    with pytest.raises(DataError, match=r"mol\.csv\.gz: .*smiles"):
         OGB("ogbg-molesol", tmp_path / "root", folder=folder)
 
 

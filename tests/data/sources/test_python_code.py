@@ -143,3 +143,21 @@ def test_the_standard_library(tmp_path):
     assert len(dataset) > 10_000
     split = dataset.split()
     assert min(len(split.train), len(split.valid), len(split.test)) > 500
+
+
+def test_files_that_cannot_be_read_are_left_out(sources, tmp_path):
+    expected = len(python_code(sources, tmp_path / "root", progress=False))
+    (sources / ".#module.py").symlink_to("nowhere")  # as an editor locks a file
+    (sources / "folder.py").mkdir()
+    assert len(python_code(sources, tmp_path / "root", progress=False)) == expected
+
+
+def test_an_integer_that_python_does_not_write_out():
+    tree = tree_of(f"def large(): return 0x{'f' * 9000}")
+    assert tree.attributes[-1].startswith("0xfff")
+
+
+def test_what_is_not_installed_is_refused():
+    for name in ("__main__", "surely_not_installed"):
+        with pytest.raises(DataError, match=name):
+            source(name, kind="python_code").load()

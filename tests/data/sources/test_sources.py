@@ -1,6 +1,7 @@
 """The sources together: found by name, checked, stored."""
 
 import json
+from pathlib import Path
 
 import pytest
 from pydantic import BaseModel, TypeAdapter, ValidationError
@@ -69,6 +70,14 @@ def test_the_kind_is_found_from_the_name(places):
         assert found.determining()["kind"] == found.kind
 
 
+def test_a_path_is_not_taken_for_the_name_of_a_known_set(tmp_path, monkeypatch):
+    small(tmp_path / "MUTAG")
+    monkeypatch.chdir(tmp_path)
+    for path in (Path("MUTAG"), "./MUTAG"):
+        assert source(path).name == str(tmp_path / "MUTAG")
+    assert isinstance(source("MUTAG"), TUSource)
+
+
 def test_a_stored_source_needs_nothing_to_be_there():
     for kind in ("tu_folder", "python_code", "csv"):
         options = {"kind": kind, "name": "/gone/away"}
@@ -91,6 +100,11 @@ def test_a_folder_that_holds_nothing(tmp_path):
         load_dataset(tmp_path)
 
 
+def test_the_home_of_a_user_who_does_not_exist():
+    with pytest.raises(DataError, match="~surely_nobody"):
+        source("~surely_nobody/set")
+
+
 def test_wrong_options_are_named():
     with pytest.raises(DataError, match="MUTAG has no option 'limit'; it has .*mirror"):
         source("MUTAG", limit=3)
@@ -102,6 +116,9 @@ def test_wrong_options_are_named():
         source("qm9", structure={"hops": -1})
     with pytest.raises(DataError, match="'nothing'"):
         source("qm9", kind="nothing")
+    for targets in ([], ["mu", "mu"]):
+        with pytest.raises(DataError, match="targets is "):
+            source("qm9", targets=targets)
 
 
 def test_options_reach_the_set(tmp_path):

@@ -14,12 +14,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from pydantic import TypeAdapter, ValidationError
 from torch_geometric.data import Batch, Data
 
 from fullrank.data.packed.storage import (
     HEADER,
     PackedFileError,
     digest,
+    malformed,
     read,
     stored_dtype,
     write,
@@ -74,6 +76,9 @@ class Field:
             pieces = [p[:, None] if p.ndim == 1 else p for p in pieces]
             return torch.from_numpy(np.concatenate(pieces, axis=1))
         return torch.from_numpy(pieces[0])
+
+
+_FIELDS = TypeAdapter(dict[str, Field])
 
 
 class Texts(Sequence[str]):
@@ -150,13 +155,7 @@ class PackedGraphs:
         """
         arrays = {name: np.asarray(values) for name, values in (arrays or {}).items()}
         node_ptr = offsets(num_nodes)
-        totals = {"graph": len(num_nodes), "node": node_ptr[-1]}
-        totals["edge"] = edge_index.shape[1]
-        for name, values in arrays.items():
-            wanted = totals.get(name.split(".")[0], len(values))
-            if len(values) != wanted:
-                raise DataError(f"array {name!r} has {len(values)} rows, not {wanted}")
-
+        _check_rows(arrays, node_ptr[-1], edge_index.shape[1], len(num_nodes))
         graph_of_edge = _graph_of_edges(num_nodes, edge_index)
         first_node = node_ptr[graph_of_edge]  # [E]
         src, dst = ((ends - first_node).astype(np.int32) for ends in edge_index)
@@ -185,17 +184,21 @@ class PackedGraphs:
         """Pack single graphs; ``arrays`` are given for all of them at once."""
         if not graphs:
             raise DataError("there is no graph to pack")
+        for index, graph in enumerate(graphs):
+            num_edges = graph.edge_index.shape[1]
+            where = f"graph {index}: "
+            _check_rows(graph.arrays, graph.num_nodes, num_edges, None, where)
         joined = {}
         for name in graphs[0].arrays:
             rows = [graph.arrays[name] for graph in graphs]
             one_per_graph = name.startswith("graph.")
             joined[name] = np.stack(rows) if one_per_graph else np.concatenate(rows)
         num_nodes = np.array([graph.num_nodes for graph in graphs])
-        num_edges = np.array([graph.edge_index.shape[1] for graph in graphs])
-        edge_index = np.concatenate([graph.edge_index for graph in graphs], axis=1)
+        edges = [graph.edge_index for graph in graphs]
+        per_graph = np.array([ends.shape[1] for ends in edges])
         return cls.pack(
             num_nodes,
-            over_all_graphs(num_nodes, num_edges, edge_index),
+            over_all_graphs(num_nodes, per_graph, np.concatenate(edges, axis=1)),
             {**joined, **(arrays or {})},
             fields,
             info,
@@ -219,6 +222,12 @@ class PackedGraphs:
     def num_edges(self) -> np.ndarray:
         """How many directed edges each graph has: ``[G]``."""
         return np.diff(self.edge_ptr)
+
+    @property
+    def edge_index(self) -> np.ndarray:
+        """All edges with nodes counted over all graphs: ``[2, E]``."""
+        first_node = np.repeat(self.node_ptr[:-1], self.num_edges)
+        return np.stack([self.src, self.dst]) + first_node
 
     def array(self, name: str) -> np.ndarray:
         """The stored array ``name``, with or without its level."""
@@ -290,13 +299,8 @@ class PackedGraphs:
         """
         if level not in LEVELS:
             raise DataError(f"level must be one of {LEVELS}, got {level!r}")
-        total = {"node": self.node_ptr[-1], "edge": self.edge_ptr[-1]}
-        if len(values) != total.get(level, len(self)):
-            raise DataError(
-                f"{name!r} has {len(values)} rows, but the set has "
-                f"{total.get(level, len(self))} {level}s"
-            )
         added = {f"{level}.{name}": np.asarray(values)}
+        _check_rows(added, self.node_ptr[-1], self.edge_ptr[-1], len(self))
         return replace(
             self,
             arrays={**self.arrays, **added},
@@ -353,37 +357,41 @@ class PackedGraphs:
         arrays, digests, header = read(Path(folder))
         try:
             structure = {name: arrays.pop(name) for name in _STRUCTURE}
-            fields = {
-                name: Field(tuple(_part(p) for p in entry["parts"]), entry["dtype"])
-                for name, entry in header["fields"].items()
-            }
+            fields = _FIELDS.validate_python(header["fields"])
             info = header["info"]
         except KeyError as error:
             raise PackedFileError(f"{Path(folder) / HEADER} lacks {error}") from error
+        except ValidationError as error:
+            raise malformed(Path(folder) / HEADER, "fields", error) from error
         graphs = cls(
             **structure, arrays=arrays, fields=fields, info=info, digests=digests
         )
-        graphs._check_rows(folder)
+        ends = {"edge.src": graphs.src, "edge.dst": graphs.dst}
+        totals = (graphs.node_ptr[-1], graphs.edge_ptr[-1], len(graphs))
+        try:
+            _check_rows({**ends, **arrays}, *totals, f"{folder}: ")
+        except DataError as error:
+            raise PackedFileError(str(error)) from None
         return graphs
 
     def _everything(self) -> dict[str, np.ndarray]:
         return {**{name: getattr(self, name) for name in _STRUCTURE}, **self.arrays}
 
-    def _check_rows(self, folder: str | Path) -> None:
-        """Whether the arrays are as long as the offsets say."""
-        nodes, edges = int(self.node_ptr[-1]), int(self.edge_ptr[-1])
-        totals = {"node": nodes, "edge": edges, "graph": len(self)}
-        arrays = {"edge.src": self.src, "edge.dst": self.dst, **self.arrays}
-        for name, values in arrays.items():
-            level = name.split(".")[0]
-            if len(values) != totals.get(level, len(values)):
-                found = f"{len(values)} rows for {totals[level]} {level}s"
-                raise PackedFileError(f"{folder}: {name!r} has {found}")
 
-
-def _part(entry: Mapping[str, Any]) -> Part:
-    columns = entry["columns"]
-    return Part(entry["array"], entry["one_hot"], columns and tuple(columns))
+def _check_rows(
+    arrays: Mapping[str, np.ndarray],
+    nodes: int,
+    edges: int,
+    graphs: int | None,
+    where: str = "",
+) -> None:
+    totals = {"node": nodes, "edge": edges, "graph": graphs}
+    for name, values in arrays.items():
+        level = name.split(".")[0]
+        total = totals.get(level)
+        if total is not None and len(values) != total:
+            found = f"{len(values)} rows for {total} {level}s"
+            raise DataError(f"{where}{name!r} has {found}")
 
 
 def offsets(counts: np.ndarray) -> np.ndarray:

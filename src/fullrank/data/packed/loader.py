@@ -63,12 +63,8 @@ class PackedLoader:
         return self
 
     def __len__(self) -> int:
-        graphs = len(self._own(self.indices))
-        return (
-            graphs // self.batch_size
-            if self.drop_last
-            else -(-graphs // self.batch_size)
-        )
+        full, rest = divmod(len(self._own(self.indices)), self.batch_size)
+        return full + (rest > 0 and not self.drop_last)
 
     def __iter__(self) -> Iterator[Batch]:
         order = self.order()

@@ -8,15 +8,16 @@ checks the header and the sizes and maps the files; `verify` reads and checks al
 import hashlib
 import json
 import os
-import re
 import shutil
 import uuid
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
+from pydantic import NonNegativeInt, StringConstraints, TypeAdapter, ValidationError
 
 from fullrank.errors import DataError
 
@@ -28,6 +29,20 @@ Arrays = Mapping[str, np.ndarray]
 
 class PackedFileError(DataError):
     """A folder that is not, or no longer, a complete packed set."""
+
+
+@dataclass
+class _Entry:
+    """What the header says of one array."""
+
+    dtype: str
+    shape: list[NonNegativeInt]
+    sha256: str
+
+
+# Names that stay within the folder.
+_Name = Annotated[str, StringConstraints(pattern=r"^[\w ]+(\.[\w ]+)*$")]
+_ENTRIES = TypeAdapter(dict[_Name, _Entry])
 
 
 class Stored(NamedTuple):
@@ -58,9 +73,9 @@ def write(
     with replacing(folder) as unfinished, ExitStack() as files:
         writer = _Writer(unfinished, files)
         for part in parts:
-            with _named(folder):
+            with writing(folder):
                 writer.append(part)
-        with _named(folder):
+        with writing(folder):
             for name, values in last().items():
                 writer.append_rows(name, values)
             files.close()
@@ -69,8 +84,8 @@ def write(
 
 
 @contextmanager
-def _named(folder: Path):
-    """Say where it was when the disk is full or the folder must not be written."""
+def writing(folder: Path) -> Iterator[None]:
+    """Say which folder it was when the disk is full or writing is not allowed."""
     try:
         yield
     except OSError as error:
@@ -79,34 +94,28 @@ def _named(folder: Path):
 
 
 @contextmanager
-def replacing(folder: Path):
+def replacing(folder: Path) -> Iterator[Path]:
     """A new folder beside ``folder`` that takes its place if all goes well."""
-    folder.parent.mkdir(parents=True, exist_ok=True)
     unfinished = folder.with_name(f".{folder.name}.{uuid.uuid4().hex[:8]}")
-    unfinished.mkdir()
+    with writing(folder):
+        unfinished.mkdir(parents=True)
     try:
         yield unfinished
-        if folder.exists():
+        with writing(folder):
             old = folder.with_name(f"{unfinished.name}.old")
-            os.replace(folder, old)
+            if folder.exists():
+                os.replace(folder, old)
             os.replace(unfinished, folder)
-            shutil.rmtree(old)
-        else:
-            os.replace(unfinished, folder)
+            shutil.rmtree(old, ignore_errors=True)
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)
 
 
 def read(folder: Path) -> Stored:
     """Map the arrays in ``folder`` after checking the header and the files' sizes."""
-    header = _header(folder)
-    try:
-        entries = header.pop("arrays")
-        arrays = {n: _map(folder / f"{n}.bin", e) for n, e in entries.items()}
-        digests = {name: entry["sha256"] for name, entry in entries.items()}
-    except KeyError as error:
-        raise PackedFileError(f"{folder / HEADER} lacks {error}") from error
-    return Stored(arrays, digests, header)
+    entries, header = _header(folder)
+    arrays = {n: _map(folder / f"{n}.bin", e) for n, e in entries.items()}
+    return Stored(arrays, {n: e.sha256 for n, e in entries.items()}, header)
 
 
 def digest(values: np.ndarray) -> str:
@@ -127,15 +136,15 @@ def _bytes(values: np.ndarray) -> memoryview:
 def verify(folder: Path) -> int:
     """Compare every file in ``folder`` with its checksum; returns the bytes read."""
     size = 0
-    for name, entry in _header(folder)["arrays"].items():
+    for name, entry in _header(folder)[0].items():
         file = folder / f"{name}.bin"
         _map(file, entry)
         with file.open("rb") as stream:
             found = hashlib.file_digest(stream, "sha256").hexdigest()
-        if found != entry["sha256"]:
+        if found != entry.sha256:
             raise PackedFileError(
                 f"{file} has changed since it was written (SHA-256 {found[:12]}…, "
-                f"expected {entry['sha256'][:12]}…); delete {folder} and prepare again"
+                f"expected {entry.sha256[:12]}…); delete {folder} and prepare again"
             )
         size += file.stat().st_size
     return size
@@ -207,12 +216,15 @@ def _plain(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else value.tolist()
 
 
-def _header(folder: Path) -> dict[str, Any]:
+def _header(folder: Path) -> tuple[dict[str, _Entry], dict[str, Any]]:
+    """The entries of the arrays, and the rest of the header."""
     file = folder / HEADER
     try:
         header = json.loads(file.read_text(encoding="utf-8"))
-    except FileNotFoundError as error:
-        raise PackedFileError(f"{folder} holds no packed set: no {HEADER}") from error
+    except OSError as error:
+        raise PackedFileError(
+            f"{folder} holds no packed set ({HEADER}: {error.strerror})"
+        ) from error
     except ValueError as error:
         raise PackedFileError(f"{file} is not a header: {error}") from error
     if not isinstance(header, dict) or header.get("format") != FORMAT:
@@ -222,14 +234,25 @@ def _header(folder: Path) -> dict[str, Any]:
             f"{file} has version {header.get('version')}, not {VERSION}; "
             f"delete {folder} and prepare again"
         )
-    for name in header.get("arrays", ()):
-        if not re.fullmatch(r"[\w ]+(\.[\w ]+)*", name):
-            raise PackedFileError(f"{file} lists an array of the strange name {name!r}")
-    return header
+    try:
+        return _ENTRIES.validate_python(header.pop("arrays", None)), header
+    except ValidationError as error:
+        raise malformed(file, "arrays", error) from error
 
 
-def _map(file: Path, entry: Mapping[str, Any]) -> np.ndarray:
-    dtype, shape = np.dtype(entry["dtype"]), tuple(entry["shape"])
+def malformed(header: Path, part: str, error: ValidationError) -> PackedFileError:
+    """The first thing that is wrong with this part of a header."""
+    first = error.errors()[0]
+    place = " ".join(map(str, (part, *first["loc"])))
+    return PackedFileError(f"{header} is malformed: {place!r}: {first['msg']}")
+
+
+def _map(file: Path, entry: _Entry) -> np.ndarray:
+    shape = tuple(entry.shape)
+    try:
+        dtype = np.dtype(entry.dtype)
+    except TypeError as error:
+        raise PackedFileError(f"{file} has no known data type: {error}") from error
     if dtype.hasobject:
         raise PackedFileError(f"{file} holds Python objects, which are never read")
     wanted = dtype.itemsize * int(np.prod(shape, dtype=np.int64))

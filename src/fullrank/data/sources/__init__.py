@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, Field
 
 from fullrank.data.dataset import GraphDataset
-from fullrank.data.sources.base import Source, StructureOptions, absolute
+from fullrank.data.sources.base import Source, absolute
 from fullrank.data.sources.csv import CsvSource
 from fullrank.data.sources.ogb import OGBSource
 from fullrank.data.sources.python_code import PythonCodeSource
@@ -53,7 +53,7 @@ def known_names() -> dict[str, str]:
 def source_class(name: str | Path) -> type[Source]:
     """The source that has the data set ``name``, or reads what is at this path."""
     for source in SOURCES:
-        if str(name) in source.known_names():
+        if isinstance(name, str) and name in source.known_names():
             return source
     path = absolute(name)
     for source in SOURCES:
@@ -76,7 +76,8 @@ def source(name: str | Path, kind: str | None = None, **options: Any) -> Source:
     Args:
         name: ``"qm9"``, a set of the TU collection such as ``"MUTAG"``, an OGB set such
             as ``"ogbg-molhiv"``, ``"python-stdlib"``; or the path of a table of
-            molecules, a folder in TU layout or a folder of Python sources.
+            molecules, a folder in TU layout or a folder of Python sources. A folder
+            that is called like a known set is ``"./MUTAG"`` or ``Path("MUTAG")``.
         kind: Of the source, if it is not to be found from the name.
         options: Those of `QM9Source`, `TUSource`, `OGBSource`, `CsvSource`,
             `TUFolderSource` or `PythonCodeSource`.
@@ -100,21 +101,3 @@ def load_dataset(
         options: As in `source`.
     """
     return source(name, **options).load(labelled, progress)
-
-
-__all__ = [
-    "SOURCES",
-    "AnySource",
-    "CsvSource",
-    "OGBSource",
-    "PythonCodeSource",
-    "QM9Source",
-    "Source",
-    "StructureOptions",
-    "TUFolderSource",
-    "TUSource",
-    "known_names",
-    "load_dataset",
-    "source",
-    "source_class",
-]

@@ -1,11 +1,13 @@
 """What every data source has: options that can be checked, stored and documented."""
 
+import os
 from abc import abstractmethod
 from collections.abc import Collection
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import AfterValidator, NonNegativeInt, PositiveInt
+from pydantic import AfterValidator, NonNegativeInt, PositiveInt, field_validator
 
 from fullrank.data.dataset import GraphDataset
 from fullrank.data.options import Options
@@ -15,7 +17,7 @@ from fullrank.data.transforms import AddStructuralColors
 
 def absolute(path: str | Path) -> Path:
     """The path as it is found from every working directory."""
-    return Path(path).expanduser().absolute()
+    return Path(os.path.expanduser(path)).absolute()
 
 
 Location = Annotated[Path, AfterValidator(absolute)]
@@ -41,14 +43,9 @@ class StructureOptions(Options):
 
     def add_to(self, graphs: PackedGraphs, progress: bool = False) -> PackedGraphs:
         """The graphs with their structural colours."""
-        transform = AddStructuralColors(
-            hops=None if self.hops == "all" else self.hops,
-            mark=self.mark,
-            node_labels=self.node_labels,
-            edge_labels=self.edge_labels,
-            memory_limit=self.memory_limit,
-        )
-        return transform.pack(graphs, progress)
+        hops = None if self.hops == "all" else self.hops
+        others = self.model_dump(exclude={"hops"})
+        return AddStructuralColors(hops, **others).pack(graphs, progress)
 
 
 class Source(Options):
@@ -71,6 +68,13 @@ class Source(Options):
 
     #: Options that say where something is, not what it is.
     locations: ClassVar[Collection[str]] = ("root",)
+
+    @field_validator("targets")
+    @classmethod
+    def _different(cls, targets: list[str] | None) -> list[str] | None:
+        if targets is not None and not 0 < len(set(targets)) == len(targets):
+            raise ValueError("name at least one target, and none of them twice")
+        return targets
 
     @classmethod
     def known_names(cls) -> dict[str, str]:
@@ -105,8 +109,7 @@ class Source(Options):
             dataset = dataset.select_targets(self.targets)
         if self.structure is None:
             return dataset
-        colored = self.structure.add_to(dataset.graphs, progress)
-        return dataset.with_graphs(colored)
+        return replace(dataset, graphs=self.structure.add_to(dataset.graphs, progress))
 
     @abstractmethod
     def _load(self, labelled: bool, progress: bool) -> GraphDataset:

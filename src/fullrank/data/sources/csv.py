@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
+from pydantic import ValidationInfo, field_validator
 
 from fullrank.data.cache import data_root, prepared, shown
 from fullrank.data.dataset import METRICS, Description, GraphDataset, Target
@@ -71,6 +72,13 @@ class CsvSource(PathSource):
 
     locations = ("root", "rejected", "allow_rejected")
 
+    @field_validator("rejected")
+    @classmethod
+    def _another_file(cls, file: Path | None, info: ValidationInfo) -> Path | None:
+        if file and str(file) == info.data.get("name"):
+            raise ValueError("this is the table itself, which would be overwritten")
+        return file
+
     @classmethod
     def reads(cls, path: Path) -> bool:
         return is_table(path)
@@ -113,8 +121,8 @@ class CsvSource(PathSource):
         where = f"the first is row {rows[0]['row']}: {rows[0]['reason']}"
         if self.rejected or self.targets:  # not if the molecules are only looked at
             file = self.rejected or Path(self.name).with_suffix(".rejected.csv")
-            _write_rejected(file, rows)
-            where = f"see {file}"
+            if _write_rejected(file, rows):
+                where = f"see {file}"
         share = f"{len(rows):,} of {total:,} rows ({len(rows) / total:.0%})"
         if 2 * len(rows) > total and not self.allow_rejected:
             raise DataError(
@@ -318,7 +326,8 @@ def _most_frequent(rows: Sequence[dict[str, Any]]) -> str:
     return rows[kinds.index(most)]["reason"]
 
 
-def _write_rejected(file: Path, rows: Sequence[dict[str, Any]]) -> None:
+def _write_rejected(file: Path, rows: Sequence[dict[str, Any]]) -> bool:
+    """List the rows in ``file``; returns whether that was possible."""
     text = io.StringIO(newline="")
     writer = csv.DictWriter(text, ("row", "reason", "smiles"))
     writer.writeheader()
@@ -329,3 +338,5 @@ def _write_rejected(file: Path, rows: Sequence[dict[str, Any]]) -> None:
             file.write_bytes(content)
     except OSError as error:
         _log.warning("cannot write %s: %s", file, error.strerror)
+        return False
+    return True

@@ -12,13 +12,7 @@ from torch_geometric.utils import from_networkx
 from fullrank.data.dataset import METRICS, Description, GraphDataset, Target, Task
 from fullrank.data.features import Features, degree_columns
 from fullrank.data.files import fits_float32
-from fullrank.data.packed.graphs import (
-    Field,
-    Graph,
-    PackedGraphs,
-    Part,
-    over_all_graphs,
-)
+from fullrank.data.packed.graphs import Field, Graph, PackedGraphs, Part
 from fullrank.errors import DataError
 
 if TYPE_CHECKING:
@@ -57,9 +51,7 @@ def from_graphs(
     if "node.x" in arrays:
         node_features = _features(arrays["node.x"])
     else:
-        ends = np.stack([packed.src, packed.dst])
-        edges = over_all_graphs(packed.num_nodes, packed.num_edges, ends)
-        degrees = degree_columns(edges, int(packed.node_ptr[-1]))
+        degrees = degree_columns(packed.edge_index, int(packed.node_ptr[-1]))
         arrays |= degrees.arrays
         fields["x"] = Field(degrees.parts)
         node_features = Features("float", degrees.names)
@@ -90,10 +82,10 @@ def _as_graph(index: int, graph: "Data | nx.Graph") -> Graph:
     for key, level in _LEVELS.items():
         if data.get(key) is not None:
             values = torch.as_tensor(data[key]).detach().cpu()
-            values = values.reshape(-1) if level == "graph" else values
-            values = (
-                values[:, None] if values.ndim == 1 and level != "graph" else values
-            )
+            if level == "graph":
+                values = values.reshape(-1)
+            elif values.ndim == 1:
+                values = values[:, None]
             arrays[f"{level}.{key}"] = _finite(index, key, values.numpy())
     edges = data.edge_index
     ends = np.zeros((2, 0), np.int64) if edges is None else edges.cpu().numpy()
@@ -114,14 +106,13 @@ def _finite(index: int, key: str, values: np.ndarray) -> np.ndarray:
 
 def _check_like_first(index: int, graph: Graph, first: Graph) -> None:
     for key in {**first.arrays, **graph.arrays}:
-        shapes = [
-            g.arrays[key].shape if key in g.arrays else None for g in (graph, first)
-        ]
-        columns = [shape and shape[-1] for shape in shapes]
-        if columns[0] != columns[1]:
+        here, there = (
+            g.arrays[key].shape[-1] if key in g.arrays else 0 for g in (graph, first)
+        )
+        if here != there:
             raise DataError(
-                f"graph {index} has {columns[0] or 'no'} columns in "
-                f"{key.split('.')[1]!r}, but graph 0 has {columns[1] or 'none'}"
+                f"graph {index} has {here or 'no'} columns in "
+                f"{key.split('.')[1]!r}, but graph 0 has {there or 'none'}"
             )
 
 
@@ -132,6 +123,9 @@ def _targets(y: np.ndarray, task: Task | None) -> tuple[Task, np.ndarray]:
         raise DataError(
             f"own graphs are for regression, binary or multiclass: {task!r}"
         )
+    others = y[~(np.isin(y, (0, 1)) | np.isnan(y))]
+    if task == "binary" and len(others):
+        raise DataError(f"binary targets are 0, 1 or nan if missing, not {others[0]}")
     if task != "multiclass":
         return task, y.astype(np.float64)
     if not whole or y.min() < 0:
@@ -145,5 +139,5 @@ def _features(values: np.ndarray) -> Features:
         return Features("float", names)
     if values.size and values.min() < 0:
         raise DataError(f"categories count from 0, but there is {values.min()}")
-    sizes = tuple((values.max(axis=0, initial=0) + 1).tolist())
+    sizes = tuple(int(largest) + 1 for largest in values.max(axis=0, initial=0))
     return Features("categorical", names, sizes)

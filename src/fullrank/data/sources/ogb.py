@@ -48,6 +48,11 @@ class OGBSource(Source):
         known = dict.fromkeys(_master(), "Open Graph Benchmark")
         return known | {WITHDRAWN: "withdrawn by OGB; from a folder only"}
 
+    @classmethod
+    def reads(cls, path: Path) -> bool:
+        # Without the package no name is known: loading says how to install it.
+        return path.name.startswith("ogbg-") and not cls.known_names()
+
     def _load(self, labelled: bool, progress: bool) -> "OGBDataset":
         name, home = self.name, data_root(self.root)
         known = self._known()

@@ -56,12 +56,16 @@ class RawSet:
         self.name, self.known = name, known
         self.task = TASKS[known["task type"]]
         self.num_nodes = read_column(self.raw("num-node-list"))
-        self.num_edges = read_column(self.raw("num-edge-list"))
-        self._check_length(self.raw("num-edge-list"), len(self.num_edges))
-        empty = np.flatnonzero(self.num_nodes < 1)
-        if len(empty):
-            file = self.raw("num-node-list")
-            raise DataError(f"{file}, line {empty[0] + 1}: a graph without nodes")
+        graphs = len(self.num_nodes)
+        self.num_edges = read_column(self.raw("num-edge-list"), rows=graphs)
+        for file, counts, least in (
+            (self.raw("num-node-list"), self.num_nodes, 1),
+            (self.raw("num-edge-list"), self.num_edges, 0),
+        ):
+            for row in np.flatnonzero(counts < least)[:1]:
+                raise DataError(
+                    f"{file}, line {row + 1}: {counts[row]} is less than {least}"
+                )
         self.part = self._part_of_graphs()
         self.texts: dict[str, list[str]] = {}
         self.y = self._labels()
@@ -109,9 +113,10 @@ class RawSet:
         for name, texts in self.texts.items():
             arrays |= text_arrays(name, texts[graphs])
         floats = self.task in ("regression", "binary")
+        ids = self.edge_features.kind == "categorical"
         fields = {
             "x": Field((Part("node.x"),), "int64"),
-            "edge_attr": Field((Part("edge.attr"),), self._edge_dtype()),
+            "edge_attr": Field((Part("edge.attr"),), "int64" if ids else "float32"),
             "y": Field((Part("graph.y"),), "float32" if floats else "int64"),
         }
         return PackedGraphs.pack(num_nodes, edge_index, arrays, fields)
@@ -122,36 +127,29 @@ class RawSet:
         """All edges of a block, and the arrays of its nodes and edges."""
         raise NotImplementedError
 
-    def _edge_dtype(self) -> str:
-        return "int64" if self.edge_features.kind == "categorical" else "float32"
-
     def _part_of_graphs(self) -> np.ndarray:
         """0 train, 1 valid, 2 test, 255 none: ``[G]``."""
         part_of_graph = np.full(len(self.num_nodes), 255, dtype=np.uint8)
         for number, part in enumerate(PARTS):
             file = self.folder / "split" / self.known["split"] / f"{part}.csv.gz"
             graphs = read_column(file)
-            outside = np.flatnonzero((graphs < 0) | (graphs >= len(part_of_graph)))
-            if len(outside):
+            outside = (graphs < 0) | (graphs >= len(part_of_graph))
+            for row in np.flatnonzero(outside)[:1]:
                 raise DataError(
-                    f"{file}, line {outside[0] + 1}: graph {graphs[outside[0]]} of a "
-                    f"set of {len(part_of_graph)}"
+                    f"{file}, line {row + 1}: graph {graphs[row]} of a set of "
+                    f"{len(part_of_graph)}"
                 )
-            twice = np.flatnonzero(
-                (part_of_graph[graphs] != 255) | (np.bincount(graphs)[graphs] > 1)
-            )
-            if len(twice):
+            twice = (part_of_graph[graphs] != 255) | (np.bincount(graphs)[graphs] > 1)
+            for row in np.flatnonzero(twice)[:1]:
                 raise DataError(
-                    f"{file}, line {twice[0] + 1}: graph {graphs[twice[0]]} is in the "
-                    f"split twice"
+                    f"{file}, line {row + 1}: graph {graphs[row]} is in the split twice"
                 )
             part_of_graph[graphs] = number
         return part_of_graph
 
     def _labels(self) -> np.ndarray:
         file = self.raw("graph-label")
-        values = read_numbers(file, np.float64, missing=True)
-        self._check_length(self.raw("graph-label"), len(values))
+        values = read_numbers(file, np.float64, len(self.num_nodes), missing=True)
         if self.task == "binary":
             others = np.argwhere(~(np.isin(values, (0, 1)) | np.isnan(values)))
             if len(others):
@@ -178,7 +176,7 @@ class Molecules(RawSet):
         self._bonds = NumberStream(self.raw("edge-feat"), self.edge_features.dim)
         mapping = self.folder / "mapping" / "mol.csv.gz"
         if mapping.exists():
-            with reading(mapping, str):
+            with reading(mapping):
                 smiles = pd.read_csv(
                     mapping, usecols=["smiles"], dtype=str, keep_default_na=False
                 )["smiles"]
@@ -215,13 +213,12 @@ class Proteins(RawSet):
         return int(self.known["num classes"])
 
     def _labels(self) -> np.ndarray:
-        labels = read_column(self.raw("graph-label"))
-        self._check_length(self.raw("graph-label"), len(labels))
+        file = self.raw("graph-label")
+        labels = read_column(file, rows=len(self.num_nodes))
         outside = np.flatnonzero((labels < 0) | (labels >= self._num_classes))
-        if len(outside):
+        for row in outside[:1]:
             raise DataError(
-                f"{self.raw('graph-label')}, line {outside[0] + 1}: class "
-                f"{labels[outside[0]]} of {self._num_classes}"
+                f"{file}, line {row + 1}: class {labels[row]} of {self._num_classes}"
             )
         return labels
 
@@ -260,7 +257,7 @@ class Code(RawSet):
 
     def _labels(self) -> np.ndarray:
         file = self.raw("graph-label")
-        with reading(file, str):
+        with reading(file):
             lines = pd.read_csv(file, header=None, dtype=str, keep_default_na=False)
         names = lines[0].tolist()
         self._check_length(self.raw("graph-label"), len(names))
@@ -272,7 +269,7 @@ class Code(RawSet):
 
     def _size_of(self, mapping: str) -> int:
         file = self.folder / "mapping" / f"{mapping}.csv.gz"
-        with reading(file, str):
+        with reading(file):
             return len(pd.read_csv(file, keep_default_na=False))
 
     def _features(

@@ -85,7 +85,8 @@ class PythonCodeSource(Source):
         files = sorted(
             file
             for file in folder.rglob("*.py")
-            if not {"site-packages", "__pycache__"}
+            if file.is_file()
+            and not {"site-packages", "__pycache__"}
             & set(file.relative_to(folder).parts)
         )
 
@@ -157,7 +158,10 @@ def function_tree(
 def _attribute(node: ast.AST) -> str | None:
     """The identifier or constant of a node of the tree, as text."""
     if isinstance(node, ast.Constant):
-        return repr(node.value)
+        try:
+            return repr(node.value)
+        except ValueError:  # an integer of more decimal digits than Python writes out
+            return format(node.value, "#x")
     if isinstance(node, ast.Global | ast.Nonlocal):
         return " ".join(node.names)
     if isinstance(node, ast.alias):
@@ -174,7 +178,8 @@ def _folder(name: str) -> Path:
         return Path(sysconfig.get_paths()["stdlib"])
     if Path(name).is_dir():
         return Path(name)
-    spec = importlib.util.find_spec(name) if name.isidentifier() else None
+    importable = name.isidentifier() and name != "__main__"
+    spec = importlib.util.find_spec(name) if importable else None
     if spec is None or not spec.submodule_search_locations:
         raise DataError(f"{name!r} is neither a folder nor an installed package")
     return Path(spec.submodule_search_locations[0])
@@ -188,7 +193,7 @@ def _functions(
         try:
             with warnings.catch_warnings(action="ignore"):
                 module = ast.parse(file.read_bytes())
-        except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        except (OSError, SyntaxError, ValueError, RecursionError, MemoryError) as error:
             skipped.append([str(inside), str(error)])
             continue
         project = inside.parts[0].removesuffix(".py")
