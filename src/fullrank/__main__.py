@@ -6,9 +6,12 @@ from fullrank import interrupt
 def main() -> None:
     """Run the program; Ctrl-C is answered from the first moment on."""
     interrupt.install()
-    from fullrank.cli.main import main as run
+    try:
+        from fullrank.cli.main import main as run
 
-    run()
+        run()
+    finally:
+        interrupt.leave()
 
 
 if __name__ == "__main__":

@@ -59,6 +59,11 @@ def install() -> None:
         threading.Thread(target=_end_with_parent, daemon=True).start()
 
 
+def leave() -> None:
+    """Let Ctrl-C do nothing while the interpreter ends, which would die of it."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
 @contextlib.contextmanager
 def stoppable() -> Iterator[None]:
     """While entered, Ctrl-C is noted for `asked`, which the code inside must poll."""

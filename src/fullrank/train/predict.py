@@ -18,6 +18,7 @@ from fullrank.data.featurizers import (
     featurize,
     load_chemistry,
 )
+from fullrank.data.molecules import rdkit_failures
 from fullrank.data.tables import delimiter_of, open_table
 from fullrank.data.workers import map_in_workers
 from fullrank.errors import ConfigError
@@ -260,9 +261,11 @@ class _SdfEntry:
             remove = not self.featurizer.keeps_hydrogens
             stream = io.BytesIO(f"{text}$$$$\n".encode())
             mol = next(Chem.ForwardSDMolSupplier(stream, removeHs=remove), None)
-            smiles = Chem.MolToSmiles(Chem.RemoveHs(mol)) if mol else ""
+            smiles = ""
             try:
-                return smiles, self.featurizer.from_molecule(mol)
+                with rdkit_failures("this entry"):
+                    smiles = Chem.MolToSmiles(Chem.RemoveHs(mol)) if mol else ""
+                    return smiles, self.featurizer.from_molecule(mol)
             except DataError as error:
                 return smiles, error
 
