@@ -121,7 +121,7 @@ def test_a_process_that_fails_says_why(tmp_path):
 
 def test_ctrl_c_stops_every_process_and_the_sweep_resumes(tmp_path):
     configs = seeds_of(tmp_path, 3, training={"epochs": 10_000})
-    pressed = []
+    pressed, before = [], set(children())
 
     def press(state):
         saved = [
@@ -135,7 +135,7 @@ def test_ctrl_c_stops_every_process_and_the_sweep_resumes(tmp_path):
 
     with pytest.raises(Interrupted, match="resumes"):
         run_in_processes(configs, 2, press)
-    assert children() == []
+    assert set(children()) <= before
     assert unfinished(configs) == configs
     run = next(r for r in map(folder_of, configs) if r.checkpoint("last").exists())
     epochs = len(run.curve)
