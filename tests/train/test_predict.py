@@ -207,13 +207,13 @@ def test_folder_of_graphs(tmp_path):
     rows = rows_of(tmp_path / "out.csv")
     found = [[float(r["probability_0"]), float(r["probability_1"])] for r in rows]
     np.testing.assert_allclose(found, truth, rtol=1e-5)
-    with pytest.raises(ConfigError, match="does not read molecules"):
+    with pytest.raises(ConfigError, match="chords"):
         predictor.predict(["CCO"])
 
 
 def test_a_model_of_molecules_does_not_read_folders(trained, tmp_path):
     graphs = write_graphs(tmp_path / "chords", 4)
-    with pytest.raises(ConfigError, match="table of SMILES"):
+    with pytest.raises(ConfigError, match="molecules"):
         predict_file(load(trained.folder), graphs, tmp_path / "out.csv")
     assert not (tmp_path / "out.csv").exists()
 

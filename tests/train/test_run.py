@@ -423,7 +423,7 @@ def test_ctrl_c_keeps_the_checkpoint_and_says_how_to_resume(tmp_path):
     config, file, reference = resumable(tmp_path, epochs=30)
     process = start("train", file)
     wait_for_epochs(process, config, 2)
-    with pytest.raises(RunError, match="another process is working on the run"):
+    with pytest.raises(RunError, match="molecules-expc-"):
         run_one(config)
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=60)
