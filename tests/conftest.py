@@ -2,6 +2,7 @@
 
 import os
 
+import pytest
 import torch
 from hypothesis import settings
 
@@ -14,3 +15,12 @@ if "PYTEST_XDIST_WORKER" in os.environ:
 # How long an example takes says more about the machine than about the code.
 settings.register_profile("fullrank", deadline=None)
 settings.load_profile("fullrank")
+
+
+@pytest.fixture
+def one_thread():
+    """As in the programs that tests start: sums are the same to the last bit."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)

@@ -14,24 +14,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-import torch
 
 from fullrank.interrupt import STATUS, asked, stoppable
 from fullrank.train import RunFolder, run_experiment, single_runs
 from train.samples import environment, folder_of, small_config
 
+pytestmark = pytest.mark.usefixtures("one_thread")
 SECONDS_TO_END = 15
 MARKER = "FULLRANK_TEST_MARKER"
 GRID = Path(__file__).with_name("grid.py")
-
-
-@pytest.fixture(autouse=True)
-def one_thread():
-    """As in the programs that are started: sums are the same to the last bit."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 @dataclass

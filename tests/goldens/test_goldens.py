@@ -48,12 +48,8 @@ def configs(tmp_path_factory):
 
 
 @pytest.fixture(autouse=True)
-def one_thread(tmp_path, monkeypatch):
+def empty_cache(tmp_path, monkeypatch, one_thread):
     monkeypatch.setenv("FULLRANK_ROOT", str(tmp_path / "root"))
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 GOLDEN = json.loads(FILE.read_text()) if FILE.exists() else {"metrics": {}}

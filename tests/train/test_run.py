@@ -17,16 +17,8 @@ from fullrank.train.run import run_folder
 from goldens.configs import write_graphs
 from train.samples import folder_of, small_config, start, write_molecules
 
+pytestmark = pytest.mark.usefixtures("one_thread")
 DROPOUT = {"layers": 2, "hidden": 8, "dropout": 0.3, "batch_norm": True}
-
-
-@pytest.fixture(autouse=True)
-def one_thread():
-    """As in the processes that are started: sums are the same to the last bit."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 def weights(run, name="last"):

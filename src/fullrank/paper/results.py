@@ -9,7 +9,6 @@ from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 
-from fullrank import __version__
 from fullrank.errors import FullrankError, RunError
 from fullrank.paper.cells import (
     ON_FOLDS,
@@ -44,6 +43,7 @@ from fullrank.train.config import digest_of
 from fullrank.train.environment import Environment
 from fullrank.train.metrics import LOWER_IS_BETTER
 from fullrank.train.run_folder import Curve, Identity
+from fullrank.version import __version__
 
 #: The cells of a document by table, scale, row, column and protocol.
 Places = Mapping[tuple[str, ...], CellResult]

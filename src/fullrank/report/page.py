@@ -138,7 +138,7 @@ def software() -> dict[str, str]:
     import torch
     import torch_geometric
 
-    from fullrank import __version__
+    from fullrank.version import __version__
 
     return {
         "fullrank": __version__,

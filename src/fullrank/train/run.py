@@ -51,16 +51,21 @@ def identify(config: Config, dataset: GraphDataset) -> Identity:
     The id ends in a hash of the configuration and of the content of the data and of the
     files with folds, wherever they lie.
     """
-    folder = config.split.folder
-    folds = None if folder is None else folds_fingerprint(folder)
-    digest = digest_of([config.determining(), dataset.fingerprint, folds])[:12]
+    data, folds = dataset.fingerprint, folds_of(config)
+    digest = digest_of([config.determining(), data, folds])[:12]
     return Identity(
         id=f"{config.data.label}-{config.model.conv}-{digest}",
-        data=dataset.fingerprint,
+        data=data,
         folds=folds,
         dataset=dataset.name,
         graphs=len(dataset),
     )
+
+
+def folds_of(config: Config) -> str | None:
+    """The fingerprint of the files with folds, if the configuration names any."""
+    folder = config.split.folder
+    return None if folder is None else folds_fingerprint(folder)
 
 
 def run_folder(config: Config, dataset: GraphDataset) -> RunFolder:

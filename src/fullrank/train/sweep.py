@@ -26,12 +26,11 @@ from fullrank import interrupt
 from fullrank.data import GraphDataset
 from fullrank.data.cache import ROOT_VARIABLE
 from fullrank.data.files import MIRROR_VARIABLE
-from fullrank.data.splits import folds_fingerprint
 from fullrank.errors import FullrankError, MissingPackage, RunError
 from fullrank.interrupt import GRACE_SECONDS, PARENT_VARIABLE, STATUS, Interrupted
 from fullrank.train.config import Config
 from fullrank.train.files import write_text
-from fullrank.train.run import is_finished, run_one
+from fullrank.train.run import folds_of, is_finished, run_one
 from fullrank.train.run_folder import RunFolder
 
 State = Literal["waiting", "running", "done", "failed", "stopped"]
@@ -163,8 +162,7 @@ class FinishedRuns:
         ]
         if not found:
             return None
-        folder = config.split.folder
-        folds = None if folder is None else folds_fingerprint(folder)
+        folds = folds_of(config)
         found = [run for run in found if run.identity.folds == folds]
         dataset = self._datasets.of(config)
         if isinstance(dataset, GraphDataset):
