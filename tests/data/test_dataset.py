@@ -67,11 +67,11 @@ def test_selected_targets_reach_batches_labels_and_names():
 def test_splits():
     dataset = make()
     assert len(dataset.split(seed=3).train) == 9
-    with pytest.raises(DataError, match="small has no split 'given'"):
+    with pytest.raises(DataError, match="small.*'given'"):
         dataset.split("given")
-    with pytest.raises(DataError, match="stores no text 'smiles'"):
+    with pytest.raises(DataError, match="'smiles'"):
         dataset.split("scaffold")
-    with pytest.raises(DataError, match="small is regression"):
+    with pytest.raises(DataError, match="small"):
         dataset.folds()
     classes = make("multiclass", y=[0, 1] * 10, targets=(Target("class"),))
     assert [len(fold.test) for fold in classes.folds(5)] == [4] * 5

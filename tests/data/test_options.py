@@ -38,7 +38,7 @@ def test_documentation_is_inherited_and_replaced():
 
 def test_wrong_options_are_named_with_their_value():
     assert Special.checked("it", size=2).size == 2
-    with pytest.raises(DataError, match="it: size is 'x'"):
+    with pytest.raises(DataError, match="it.*size.*'x'"):
         Special.checked("it", size="x")
-    with pytest.raises(DataError, match=r"no option 'colour' \(did you mean 'color'"):
+    with pytest.raises(DataError, match="'colour'.*'color'"):
         Special.checked("it", colour="blue")

@@ -69,14 +69,14 @@ def test_saved_split_comes_back(tmp_path):
 
 def test_what_is_no_split_is_refused(tmp_path):
     file = tmp_path / "split.json"
-    with pytest.raises(DataError, match=r"split.json is not a split"):
+    with pytest.raises(DataError, match=r"split\.json"):
         Split.load(file)
     file.write_text('{"train": [1, 2]}')
-    with pytest.raises(DataError, match=r"split.json is not a split"):
+    with pytest.raises(DataError, match=r"split\.json"):
         Split.load(file)
-    with pytest.raises(DataError, match="graph 2 is in a split twice"):
+    with pytest.raises(DataError, match="graph 2"):
         Split(np.array([1, 2]), np.array([2]), np.array([3]))
-    with pytest.raises(DataError, match="graph 9 of a set of 5"):
+    with pytest.raises(DataError, match="9.*5"):
         Split(np.array([1]), np.array([2]), np.array([9])).check(5)
 
 

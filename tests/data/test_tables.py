@@ -142,7 +142,7 @@ def test_numbers():
 def test_files_are_named(tmp_path):
     with pytest.raises(DataError, match=r"absent\.csv"), open_table("absent.csv"):
         pass
-    with pytest.raises(DataError, match="directory"), open_table(tmp_path):
+    with pytest.raises(DataError), open_table(tmp_path):
         pass
     (tmp_path / "t.csv").write_text("a\n")
     with pytest.raises(FileNotFoundError), open_table(tmp_path / "t.csv"):

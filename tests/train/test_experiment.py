@@ -120,13 +120,13 @@ def test_other_folds_in_a_folder_of_the_same_name_are_another_run(tmp_path):
 
 
 def test_one_run_is_one_seed_and_one_fold(tmp_path):
-    with pytest.raises(ConfigError, match=r"one seed, got \[0, 1\]"):
+    with pytest.raises(ConfigError, match=r"\[0, 1\]"):
         run_one(small_config(tmp_path, seeds=[0, 1]))
-    with pytest.raises(ConfigError, match=r"set split\.fold"):
+    with pytest.raises(ConfigError, match=r"split\.fold"):
         run_one(folds(tmp_path, "gin"))
 
 
 def test_set_of_folds_needs_a_protocol(tmp_path):
     config = graphs_in_folds(tmp_path, None, kind=None, fold=None)
-    with pytest.raises(ConfigError, match=r"set split\.kind to gin or fair"):
+    with pytest.raises(ConfigError, match=r"split\.kind"):
         run_experiment(config)

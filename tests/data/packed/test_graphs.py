@@ -85,9 +85,9 @@ def test_single_graph_and_negative_index():
     packed = PackedGraphs.from_graphs(make(1, [(2, 2), (4, 3)]))
     assert torch.equal(packed[-1].x, packed[1].x)
     assert packed[1].num_nodes == 4
-    with pytest.raises(IndexError, match="graph 2 of a set of 2"):
+    with pytest.raises(IndexError, match="graph 2"):
         packed[2]
-    with pytest.raises(IndexError, match="graph 7 of a set of 2"):
+    with pytest.raises(IndexError, match="graph 7"):
         packed.batch([0, 7])
 
 
@@ -115,7 +115,7 @@ def test_arrays_can_be_added_later():
     colours = np.arange(5, dtype=np.int64) * 10
     batch = packed.with_array("edge", "colour", colours).batch([1, 0])
     assert batch.colour.tolist() == [30, 40, 0, 10, 20]
-    with pytest.raises(DataError, match="has 5 rows for 2 graphs"):
+    with pytest.raises(DataError, match="5.*2"):
         packed.with_array("graph", "colour", colours)
 
 
@@ -128,25 +128,25 @@ def test_texts_belong_to_their_graphs():
     )
     assert list(packed.texts("name")) == words
     assert packed.texts("name")[-1] == "N#N"
-    with pytest.raises(IndexError, match="text 4 of 4"):
+    with pytest.raises(IndexError, match="4"):
         packed.texts("name")[4]
-    with pytest.raises(DataError, match="stores no text 'smiles'"):
+    with pytest.raises(DataError, match="'smiles'"):
         packed.texts("smiles")
 
 
 def test_wrong_graphs_are_named():
     none = np.zeros((2, 0), int)
-    with pytest.raises(DataError, match="graph 1 has no nodes"):
+    with pytest.raises(DataError, match="graph 1"):
         PackedGraphs.from_graphs([Graph(2, none, {}), Graph(0, none, {})])
-    with pytest.raises(DataError, match=r"edge 1 is \(0, 2\), but its graph 1 has 2"):
+    with pytest.raises(DataError, match=r"edge 1 .*\(0, 2\).*graph 1"):
         PackedGraphs.from_graphs(
             [Graph(2, np.array([[0], [1]]), {}), Graph(2, np.array([[0], [2]]), {})]
         )
-    with pytest.raises(DataError, match="edge 0 joins graph 0 and graph 1"):
+    with pytest.raises(DataError, match="edge 0 .*graph 0.*graph 1"):
         PackedGraphs.pack(np.array([2, 2]), np.array([[0], [2]]))
-    with pytest.raises(DataError, match="an edge ends in node -1 of 2"):
+    with pytest.raises(DataError, match="node -1"):
         PackedGraphs.pack(np.array([2]), np.array([[0], [-1]]))
-    with pytest.raises(DataError, match=r"'node\.x' has 3 rows for 2 nodes"):
+    with pytest.raises(DataError, match=r"'node\.x'.*3.*2"):
         PackedGraphs.pack(np.array([2]), none, {"node.x": np.zeros(3)})
 
 

@@ -72,7 +72,7 @@ def test_shards_share_the_graphs(graphs):
 
 
 def test_wrong_arguments(graphs):
-    with pytest.raises(DataError, match="batch_size must be at least 1, got 0"):
+    with pytest.raises(DataError, match="batch_size.*0"):
         PackedLoader(graphs, batch_size=0)
-    with pytest.raises(DataError, match=r"shard must be in 0\.\.1, got 2"):
+    with pytest.raises(DataError, match="shard.*2"):
         PackedLoader(graphs, shard=2, num_shards=2)

@@ -120,16 +120,16 @@ def test_molecules_alone(tmp_path):
     dataset = read_smiles_csv(file, None, root=tmp_path)
     assert (len(dataset), dataset.targets) == (2, ())
     assert load_dataset(file, labelled=False, root=tmp_path).targets == ()
-    with pytest.raises(DataError, match="multiclass needs one target, got 0"):
+    with pytest.raises(DataError, match="multiclass.*0"):
         read_smiles_csv(file, None, task="multiclass", root=tmp_path)
 
 
 def test_a_file_without_a_usable_row_is_an_error(tmp_path):
-    with pytest.raises(DataError, match=r"has no usable row: .*'C1' cannot be parsed"):
+    with pytest.raises(DataError, match="'C1'"):
         read_smiles_csv(table(tmp_path, "smiles,y\nC1,1\n"), ["y"], root=tmp_path)
-    with pytest.raises(DataError, match="has no usable row: it has no rows"):
+    with pytest.raises(DataError):
         read_smiles_csv(table(tmp_path, "smiles,y\n"), ["y"], root=tmp_path)
-    with pytest.raises(DataError, match="is empty"):
+    with pytest.raises(DataError):
         read_smiles_csv(table(tmp_path, ""), ["y"], root=tmp_path)
 
 
@@ -240,15 +240,15 @@ def test_the_featurizer_is_that_of_the_options(tmp_path):
 
 def test_wrong_arguments(tmp_path):
     file = table(tmp_path, "SMILES,logP\nC,1\n")
-    with pytest.raises(DataError, match=r"no column 'smiles' \(did you mean 'SMILES'"):
+    with pytest.raises(DataError, match="'smiles'.*'SMILES'"):
         read_smiles_csv(file, ["logP"], root=tmp_path)
-    with pytest.raises(DataError, match=r"no column 'logS' \(did you mean 'logP'"):
+    with pytest.raises(DataError, match="'logS'.*'logP'"):
         read_smiles_csv(file, ["logS"], smiles="SMILES", root=tmp_path)
-    with pytest.raises(DataError, match="a target, got 0: .* SMILES, logP"):
+    with pytest.raises(DataError, match="SMILES, logP"):
         read_smiles_csv(file, [], smiles="SMILES", root=tmp_path)
-    with pytest.raises(DataError, match=r"no file '.*absent\.csv'"):
+    with pytest.raises(DataError, match=r"absent\.csv"):
         read_smiles_csv(tmp_path / "absent.csv", ["y"])
-    with pytest.raises(DataError, match="task is 'tokens'"):
+    with pytest.raises(DataError, match="task.*'tokens'"):
         load_dataset(file, task="tokens")
 
 

@@ -130,10 +130,10 @@ def test_an_installed_package_by_name(tmp_path):
 
 
 def test_nothing_to_read(tmp_path):
-    with pytest.raises(DataError, match="neither a folder nor an installed package"):
+    with pytest.raises(DataError):
         python_code("no_such_package_at_all", root=tmp_path)
     (tmp_path / "empty").mkdir()
-    with pytest.raises(DataError, match="holds no Python function"):
+    with pytest.raises(DataError):
         python_code(tmp_path / "empty", root=tmp_path)
 
 

@@ -126,7 +126,7 @@ def test_targets_by_name(sample):
     assert chosen.labels[0].tolist() == [METHANE["U0"], METHANE["mu"]]
     assert chosen.graphs.batch([0, 1]).y.shape == (2, 2)
     assert chosen.select_targets(["mu"]).labels[0].tolist() == [METHANE["mu"]]
-    with pytest.raises(DataError, match="no target 'u0'"):
+    with pytest.raises(DataError, match="'u0'"):
         sample.select_targets(["u0"])
 
 
@@ -158,7 +158,7 @@ def test_coordinates_of_another_molecule_are_not_accepted():
 def test_wrong_options():
     with pytest.raises(DataError, match="edges is 'knn'; .*'bonds' or 'complete'"):
         load_dataset("qm9", edges="knn")
-    with pytest.raises(DataError, match="limit is 0"):
+    with pytest.raises(DataError, match="limit.*0"):
         load_dataset("qm9", limit=0)
 
 

@@ -106,18 +106,18 @@ def test_the_home_of_a_user_who_does_not_exist():
 
 
 def test_wrong_options_are_named():
-    with pytest.raises(DataError, match="MUTAG has no option 'limit'; it has .*mirror"):
+    with pytest.raises(DataError, match="MUTAG.*'limit'.*mirror"):
         source("MUTAG", limit=3)
-    with pytest.raises(DataError, match=r"no option 'limt' \(did you mean 'limit'\?\)"):
+    with pytest.raises(DataError, match="'limt'.*'limit'"):
         source("qm9", limt=3)
-    with pytest.raises(DataError, match="limit is 'many'"):
+    with pytest.raises(DataError, match="limit.*'many'"):
         source("qm9", limit="many")
     with pytest.raises(DataError, match="structure.hops"):
         source("qm9", structure={"hops": -1})
     with pytest.raises(DataError, match="'nothing'"):
         source("qm9", kind="nothing")
     for targets in ([], ["mu", "mu"]):
-        with pytest.raises(DataError, match="targets is "):
+        with pytest.raises(DataError, match="targets"):
             source("qm9", targets=targets)
 
 

@@ -56,5 +56,5 @@ def test_relabeling_a_batch_gives_isomorphic_graphs_with_their_attributes():
 
 
 def test_each_pair_needs_a_group():
-    with pytest.raises(ValueError, match="'odd' has 0 groups"):
+    with pytest.raises(ValueError, match="'odd'"):
         PairSuite("odd", [], torch.zeros(1, 2), ())

@@ -65,5 +65,5 @@ def test_calls_that_the_probe_cannot_read_are_refused():
     def bipartite(layer, data):
         return layer((data.x, data.x), data.edge_index)
 
-    with pytest.raises(ConfigError, match="SAGEConv is called with tuple and Tensor"):
+    with pytest.raises(ConfigError, match="SAGEConv"):
         record_calls(SAGEConv(2, 2), data, bipartite)

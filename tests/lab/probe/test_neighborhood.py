@@ -35,8 +35,8 @@ def test_edge_features_come_along(graph):
 
 
 def test_wrong_shapes_and_nodes_are_refused(graph):
-    with pytest.raises(ValueError, match="got features of shape \\(3,\\)"):
+    with pytest.raises(ValueError, match=r"\(3,\)"):
         Neighborhood(torch.ones(3))
     for node in (-1, 12):
-        with pytest.raises(ValueError, match=f"got {node}"):
+        with pytest.raises(ValueError, match=str(node)):
             neighborhood_of(node, *graph)

@@ -14,9 +14,9 @@ def test_tanh(local, name):
 
 
 def test_widths(local):
-    with pytest.raises(ValueError, match="num_aggregators must be at least 1, got 0"):
+    with pytest.raises(ValueError, match="num_aggregators.*0"):
         TanhCoefficients(5, 0)
-    with pytest.raises(ValueError, match="in_channels must be positive or -1, got -2"):
+    with pytest.raises(ValueError, match="in_channels.*-2"):
         TanhCoefficients(-2, 1)
-    with pytest.raises(ValueError, match=r"total width 6.*5 \(destination\) \+ 5"):
+    with pytest.raises(ValueError, match="6.*5.*5"):
         TanhCoefficients(3, 2)(local)

@@ -330,29 +330,27 @@ def test_nan_is_let_through(cls, re_sum):
 @both
 class TestErrors:
     def test_widths(self, cls):
-        with pytest.raises(ValueError, match=r"\[num_nodes, 5\], got \[9, 7\]"):
+        with pytest.raises(ValueError, match=r"\[9, 7\]"):
             cls(5, 4)(torch.randn(9, 7), graph()[1])
-        with pytest.raises(
-            ValueError, match="in_channels must be positive or -1, got 0"
-        ):
+        with pytest.raises(ValueError, match="in_channels.*0"):
             cls(0, 4)
-        with pytest.raises(ValueError, match="out_channels must be at least 1, got 0"):
+        with pytest.raises(ValueError, match="out_channels.*0"):
             cls(5, 0)
         with pytest.raises(ValueError, match=r"\(x, None\)"):
             cls(5, 4)((torch.randn(9, 5), None), graph()[1])
         conv = cls((5, 3), 4, bipartite_self_loops=True)
-        with pytest.raises(ValueError, match="one width on both sides, got 5 and 3"):
+        with pytest.raises(ValueError, match="5.*3"):
             conv((torch.randn(9, 5), torch.randn(9, 3)), graph()[1])
 
     def test_edge_features(self, cls):
         x, edge_index, edge_attr = graph(edge_dim=3)
-        with pytest.raises(ValueError, match="edge_attr is missing.*edge_dim=3"):
+        with pytest.raises(ValueError, match="edge_attr.*edge_dim=3"):
             cls(5, 4, edge_dim=3)(x, edge_index)
-        with pytest.raises(ValueError, match="made without edge_dim"):
+        with pytest.raises(ValueError, match="edge_dim"):
             cls(5, 4)(x, edge_index, edge_attr)
-        with pytest.raises(ValueError, match=r"2 columns.*got shape \[30, 3\]"):
+        with pytest.raises(ValueError, match=r"\[30, 3\]"):
             cls(5, 4, edge_dim=2)(x, edge_index, edge_attr)
-        with pytest.raises(ValueError, match="29 rows for 30 edges"):
+        with pytest.raises(ValueError, match="29.*30"):
             cls(5, 4, edge_dim=3)(x, edge_index, edge_attr[1:])
-        with pytest.raises(ValueError, match="edge_dim must be at least 1, got 0"):
+        with pytest.raises(ValueError, match="edge_dim.*0"):
             cls(5, 4, edge_dim=0)

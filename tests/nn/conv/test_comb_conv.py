@@ -32,5 +32,5 @@ def test_coefficients_with_a_forward_of_their_own(re_sum):
 
 
 def test_number_of_aggregators():
-    with pytest.raises(ValueError, match=r"each of the 5 source features.*with 3"):
+    with pytest.raises(ValueError, match="5.*3"):
         CombConv(5, 4, coefficients=OneCoefficients(3))

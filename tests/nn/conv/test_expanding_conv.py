@@ -88,7 +88,7 @@ def test_an_aggregation_that_changes_the_width_is_refused(hooked):
     if hooked:
         conv.register_message_forward_hook(lambda *_: None)
     x, edge_index, _ = inputs()
-    with pytest.raises(ValueError, match=r"q=\[0.2, 0.8\].*8 columns for .* of 4"):
+    with pytest.raises(ValueError, match=r"q=\[0.2, 0.8\].*8.*4"):
         conv(x, edge_index)
 
 
@@ -161,5 +161,5 @@ def test_coefficients_that_are_false_are_still_coefficients():
 
 
 def test_number_of_aggregators():
-    with pytest.raises(ValueError, match="num_aggregators must be at least 1, got 0"):
+    with pytest.raises(ValueError, match="num_aggregators.*0"):
         ExpandingConv(5, 4, 0)

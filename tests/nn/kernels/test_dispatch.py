@@ -112,20 +112,20 @@ class TestTheCpuBackend:
         conv = cls(5, 4, add_self_loops=False).to("meta")
         x, edge_index = (t.to("meta") for t in graph())
         assert conv(x, edge_index).shape == (9, 4)
-        with backend("cpu"), pytest.raises(ValueError, match="on the CPU, got meta"):
+        with backend("cpu"), pytest.raises(ValueError, match="meta"):
             conv(x, edge_index)
 
     @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
     def test_refuses_half_precision(self, cls, dtype):
         conv, (x, edge_index) = cls(5, 4).to(dtype), graph()
         assert conv(x.to(dtype), edge_index).dtype == dtype
-        with backend("cpu"), pytest.raises(ValueError, match=f"got {dtype}"):
+        with backend("cpu"), pytest.raises(ValueError, match=str(dtype)):
             conv(x.to(dtype), edge_index)
 
     def test_refuses_to_be_compiled(self, cls):
         torch._dynamo.reset()
         compiled = torch.compile(cls(5, 4), fullgraph=True, backend="eager")
-        with backend("cpu"), pytest.raises(Exception, match="cannot be compiled"):
+        with backend("cpu"), pytest.raises(Exception, match="cpu"):
             compiled(*graph())
 
 

@@ -158,25 +158,25 @@ def test_sparse_adjacency(conv, edge_dim, convert):
 
 
 def test_errors():
-    with pytest.raises(ConfigError, match="num_layers must be at least 1, got 0"):
+    with pytest.raises(ConfigError, match="num_layers.*0"):
         GraphNet(5, 8, 2, 0)
-    with pytest.raises(ConfigError, match=r"dropout must be in \[0, 1\), got 1"):
+    with pytest.raises(ConfigError, match="dropout.*1"):
         GraphNet(5, 8, 2, 1, dropout=1)
-    with pytest.raises(ConfigError, match=r"layer_dropout must be in \[0, 1\), got 2"):
+    with pytest.raises(ConfigError, match="layer_dropout.*2"):
         GraphNet(5, 8, 2, 1, layer_dropout=2)
-    with pytest.raises(ConfigError, match="no readout 'median'.*sum, mean, max"):
+    with pytest.raises(ConfigError, match="'median'.*sum, mean, max"):
         GraphNet(5, 8, 2, 1, readout="median")
-    with pytest.raises(ConfigError, match="no head 'big'.*qm9, tu, ogb"):
+    with pytest.raises(ConfigError, match="'big'.*qm9, tu, ogb"):
         GraphNet(5, 8, 2, 1, head="big")
     with pytest.raises(ConfigError, match="'expcc'.*'expc'"):
         GraphNet(5, 8, 2, 1, conv="expcc")
-    with pytest.raises(DataError, match="edge_attr is missing.*edge_dim=3"):
+    with pytest.raises(DataError, match="edge_attr.*edge_dim=3"):
         GraphNet(5, 8, 2, 1, edge_dim=3)(*random_graph(5))
-    with pytest.raises(DataError, match=r"x is missing.*OneHotDegree"):
+    with pytest.raises(DataError, match=r"\bx\b"):
         GraphNet(5, 8, 2, 1)(Data(edge_index=random_graph(5)[1], num_nodes=8))
-    with pytest.raises(DataError, match="edge_index is missing"):
+    with pytest.raises(DataError, match="edge_index"):
         GraphNet(5, 8, 2, 1)(Data(x=torch.randn(8, 5)))
-    with pytest.raises(DataError, match=r"9 columns of categories.*\[8, 5\]"):
+    with pytest.raises(DataError, match=r"9.*\[8, 5\]"):
         GraphNet(OGB_ATOM_DIMS, 8, 2, 1)(torch.zeros(8, 5).long(), random_graph(5)[1])
 
 
