@@ -33,15 +33,31 @@ def test_help_names_every_verb():
         assert f"{verb} {sentence}" in words
 
 
-def test_help_imports_no_verb():
+@pytest.mark.parametrize("arguments", ["--help", "data list", "train --list"])
+def test_what_only_lists_imports_nothing_slow(arguments):
     code = (
-        "import sys; from fullrank.cli.main import app\n"
-        "try: app(['--help'])\n"
-        "except SystemExit: pass\n"
-        "print('torch' in sys.modules, file=sys.stderr)"
+        "import sys; from fullrank.cli.main import main\n"
+        f"try: main({arguments.split()})\n"
+        "except SystemExit as end: print(end.code, file=sys.stderr)\n"
+        "slow = {'torch', 'torch_geometric', 'pandas', 'scipy', 'lightning', 'rdkit'}\n"
+        "print(*sorted(slow & sys.modules.keys()), file=sys.stderr)"
     )
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert shown.stderr.strip() == "False"
+    assert shown.stderr.split() == ["0"]
+
+
+@pytest.mark.parametrize("package", ["typer", "rich", "pydantic"])
+def test_a_verb_whose_extra_is_missing_says_which_one(package):
+    code = (
+        f"import sys; sys.modules[{package!r}] = None\n"
+        "sys.argv = ['fullrank', 'data', 'list']\n"
+        "from fullrank.__main__ import main; main()"
+    )
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert shown.returncode == 2
+    assert package in shown.stderr
+    assert "pip install 'fullrank[program]'" in shown.stderr
+    assert "Traceback" not in shown.stderr
 
 
 @pytest.mark.parametrize("verb", VERBS)

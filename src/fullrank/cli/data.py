@@ -3,7 +3,7 @@
 import inspect
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any, get_args, get_origin
+from typing import TYPE_CHECKING, Any, get_args, get_origin
 
 import numpy as np
 import typer
@@ -17,9 +17,11 @@ from fullrank.data.features import Features
 from fullrank.data.packed.storage import HEADER
 from fullrank.data.packed.storage import verify as verify_folder
 from fullrank.data.sources import SOURCES
-from fullrank.data.statistics import TargetStatistics, statistics
 from fullrank.data.tables import is_table
 from fullrank.errors import nearest
+
+if TYPE_CHECKING:
+    from fullrank.data.statistics import TargetStatistics
 
 app = typer.Typer(no_args_is_help=True, add_completion=False)
 console = Console()
@@ -112,6 +114,8 @@ def prepare(dataset: GraphDataset) -> None:
 @_of_a_dataset
 def describe(dataset: GraphDataset) -> None:
     """Statistics: graphs, nodes, edges, degrees, targets."""
+    from fullrank.data.statistics import statistics
+
     found = statistics(dataset)
     kind = "undirected" if found.undirected else "directed"
     loops = f", {found.self_loops:,} self-loops" if found.self_loops else ""
@@ -210,7 +214,7 @@ def _print_histogram(title: str, labels: list[str], counts: np.ndarray) -> None:
     console.print(table)
 
 
-def _print_targets(targets: tuple[TargetStatistics, ...]) -> None:
+def _print_targets(targets: "tuple[TargetStatistics, ...]") -> None:
     if not targets:
         return
     table = Table("target", "unit", box=None, pad_edge=False)

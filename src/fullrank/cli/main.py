@@ -14,6 +14,7 @@ from rich.console import Console
 from fullrank import interrupt
 from fullrank.allocator import keep_memory
 from fullrank.errors import FullrankError, nearest
+from fullrank.extras import EXTRAS, missing
 from fullrank.version import __version__
 
 # Each verb lives in fullrank.cli.<verb> as the Typer application `app`; it is
@@ -110,6 +111,9 @@ def _sentence(error: Exception) -> str | None:
     """What to say to the user, or None if the error is a bug."""
     if isinstance(error, FullrankError):
         return str(error)
+    if isinstance(error, ModuleNotFoundError):
+        package = (error.name or "").partition(".")[0]
+        return str(missing(package)) if package in EXTRAS else None
     if isinstance(error, OSError) and error.strerror:  # such as a full disk
         if error.filename is None:
             return error.strerror

@@ -50,13 +50,14 @@ def train(
 
     With --quiet the folder of the run is all that is printed.
     """
-    from fullrank.paper.ready import ready_configs
+    if list_ready:
+        from fullrank.paper.ready import ready_configs
+
+        print("\n".join(ready_configs()))
+        return
     from fullrank.train import run_experiment
     from fullrank.train.run import leading
 
-    if list_ready:
-        print("\n".join(ready_configs()))
-        return
     if list_keys:
         print(keys_table())
         return

@@ -1,5 +1,12 @@
 """Data sets: QM9, TU, OGB and the user's own graphs, packed for speed."""
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from fullrank.extras import need
+
+need("pydantic")
+
 from fullrank.data.dataset import GraphDataset, Target
 from fullrank.data.features import Features
 from fullrank.data.featurizers import (
@@ -14,7 +21,6 @@ from fullrank.data.packed.loader import PackedLoader
 from fullrank.data.sources import AnySource, known_names, load_dataset, source
 from fullrank.data.sources.base import Source, StructureOptions
 from fullrank.data.sources.csv import CsvSource, read_smiles_csv
-from fullrank.data.sources.in_memory import from_graphs
 from fullrank.data.sources.ogb import OGB, OGBSource
 from fullrank.data.sources.python_code import PythonCodeSource, python_code
 from fullrank.data.sources.qm9 import QM9, QM9Source
@@ -28,10 +34,13 @@ from fullrank.data.splits import (
     stratified_folds,
     zhang_folds,
 )
-from fullrank.data.structure import StructuralColors, structural_colors
 from fullrank.data.tables import TableReader, open_table
-from fullrank.data.transforms import AddStructuralColors
 from fullrank.errors import DataError
+
+if TYPE_CHECKING:
+    from fullrank.data.sources.in_memory import from_graphs
+    from fullrank.data.structure import StructuralColors, structural_colors
+    from fullrank.data.transforms import AddStructuralColors
 
 __all__ = [
     "OGB",
@@ -80,3 +89,17 @@ __all__ = [
     "structural_colors",
     "zhang_folds",
 ]
+
+# Imported on demand: these need torch or SciPy, which listing data sets does not.
+_MODULES = {
+    "AddStructuralColors": "transforms",
+    "StructuralColors": "structure",
+    "from_graphs": "sources.in_memory",
+    "structural_colors": "structure",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)

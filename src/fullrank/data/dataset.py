@@ -5,11 +5,10 @@ import json
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
-from typing import Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 from pydantic import TypeAdapter, ValidationError
-from torch_geometric.data import Data
 
 from fullrank.data.features import Features
 from fullrank.data.featurizers import AnyFeaturizer
@@ -23,6 +22,9 @@ from fullrank.data.splits import (
     stratified_folds,
 )
 from fullrank.errors import DataError
+
+if TYPE_CHECKING:
+    from torch_geometric.data import Data
 
 _log = logging.getLogger(__name__)
 Task = Literal["regression", "binary", "multiclass", "tokens"]
@@ -123,7 +125,7 @@ class GraphDataset(Description):
     def __len__(self) -> int:
         return len(self.graphs)
 
-    def __getitem__(self, index: int) -> Data:
+    def __getitem__(self, index: int) -> "Data":
         return self.graphs[index]
 
     def __repr__(self) -> str:

@@ -27,7 +27,6 @@ from fullrank.data.molecules import (
     rdkit_failures,
 )
 from fullrank.data.options import Options
-from fullrank.data.packages import need
 from fullrank.data.packed.graphs import Field, Graph, PackedGraphs
 from fullrank.data.tu_files import (
     files_in,
@@ -38,6 +37,7 @@ from fullrank.data.tu_files import (
 )
 from fullrank.data.workers import map_in_workers
 from fullrank.errors import DataError
+from fullrank.extras import need
 
 if TYPE_CHECKING:
     from rdkit import Chem

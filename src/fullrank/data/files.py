@@ -15,12 +15,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from fullrank.errors import DataError
 
 MIRROR_VARIABLE = "FULLRANK_MIRROR"
 _CORRUPT = (EOFError, gzip.BadGzipFile, zipfile.BadZipFile, zlib.error)
+
+
+class _Empty(DataError):
+    """A file without any line."""
 
 
 def in_mirror(url: str, mirror: Path | None, *other_names: str) -> Path | None:
@@ -139,7 +142,7 @@ def read_numbers(
     with reading(file, dtype):
         try:
             values = _open(file, dtype).read().to_numpy()
-        except pd.errors.EmptyDataError:
+        except _Empty:
             values = np.empty((0, 0), dtype)
     # pandas fills short rows with nan, so rows of different lengths are found here too.
     if dtype is np.float64 and not fits_float32(values).all():
@@ -183,7 +186,7 @@ class NumberStream:
             try:
                 self._table = self._table or _open(self._file, self._dtype)
                 values = self._table.get_chunk(rows).to_numpy()
-            except (pd.errors.EmptyDataError, StopIteration):
+            except (_Empty, StopIteration):
                 values = np.empty((0, self._columns), self._dtype)
         if len(values) != rows:
             end = self._line + len(values)
@@ -202,7 +205,7 @@ class NumberStream:
 
     def finish(self) -> None:
         """Complain if there are rows left."""
-        nothing = suppress(StopIteration, pd.errors.EmptyDataError)
+        nothing = suppress(_Empty, StopIteration)
         with reading(self._file, self._dtype), nothing:
             self._table = self._table or _open(self._file, self._dtype)
             if len(self._table.get_chunk(1)):
@@ -218,14 +221,19 @@ class NumberStream:
 
 
 def _open(file: Path, dtype: type) -> Any:
-    return pd.read_csv(
-        file,
-        header=None,
-        dtype=dtype,
-        skipinitialspace=True,
-        low_memory=False,
-        iterator=True,
-    )
+    import pandas as pd
+
+    try:
+        return pd.read_csv(
+            file,
+            header=None,
+            dtype=dtype,
+            skipinitialspace=True,
+            low_memory=False,
+            iterator=True,
+        )
+    except pd.errors.EmptyDataError as error:
+        raise _Empty(f"{file} is empty") from error
 
 
 @contextmanager
@@ -238,8 +246,6 @@ def reading(file: Path, dtype: type | None = None) -> Iterator[None]:
         raise
     except FileNotFoundError as error:
         raise DataError(f"{file} is missing") from error
-    except pd.errors.EmptyDataError as error:
-        raise DataError(f"{file} is empty") from error
     except _CORRUPT as error:
         raise DataError(f"{file} is corrupt ({error}); fetch it again") from error
     except OSError as error:

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from fullrank.data.features import Features
-from fullrank.data.packages import need
 from fullrank.data.packed.graphs import Field, Graph, Part
 from fullrank.errors import DataError
+from fullrank.extras import need
 
 if TYPE_CHECKING:
     from rdkit import Chem

@@ -1,5 +1,9 @@
 """Train, evaluate and predict: one run is one folder."""
 
+from fullrank.extras import need
+
+need("lightning")
+
 from fullrank.interrupt import Interrupted
 from fullrank.train.config import Config, load_config, parse
 from fullrank.train.evaluate import evaluate_run

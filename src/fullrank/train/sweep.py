@@ -26,7 +26,8 @@ from fullrank import interrupt
 from fullrank.data import GraphDataset
 from fullrank.data.cache import ROOT_VARIABLE
 from fullrank.data.files import MIRROR_VARIABLE
-from fullrank.errors import FullrankError, MissingPackage, RunError
+from fullrank.errors import FullrankError, RunError
+from fullrank.extras import need
 from fullrank.interrupt import GRACE_SECONDS, PARENT_VARIABLE, STATUS, Interrupted
 from fullrank.train.config import Config
 from fullrank.train.files import write_text
@@ -400,12 +401,9 @@ def run_on_ray(
 
 
 def _connect(address: str) -> Any:
-    try:
-        import ray
-    except ModuleNotFoundError:
-        raise MissingPackage(
-            "a Ray cluster needs Ray: pip install 'fullrank[cluster]'"
-        ) from None
+    need("ray")
+    import ray
+
     if address != "auto":
         _check_that_it_answers(address)
     if not ray.is_initialized():

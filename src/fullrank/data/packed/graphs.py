@@ -10,12 +10,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cache, cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import torch
 from pydantic import TypeAdapter, ValidationError
-from torch_geometric.data import Batch, Data
 
 from fullrank.data.packed.storage import (
     HEADER,
@@ -28,9 +26,12 @@ from fullrank.data.packed.storage import (
 )
 from fullrank.errors import DataError
 
+if TYPE_CHECKING:  # preparing and listing data sets must not wait for torch
+    import torch
+    from torch_geometric.data import Batch, Data
+
 LEVELS = ("node", "edge", "graph")
 _STRUCTURE = ("node_ptr", "edge_ptr", "src", "dst")
-_DataBatch = type(Batch())
 
 
 @dataclass(frozen=True)
@@ -68,7 +69,11 @@ class Field:
     def level(self) -> str:
         return self.parts[0].array.split(".")[0]
 
-    def take(self, arrays: Mapping[str, np.ndarray], rows: np.ndarray) -> torch.Tensor:
+    def take(
+        self, arrays: Mapping[str, np.ndarray], rows: np.ndarray
+    ) -> "torch.Tensor":
+        import torch
+
         pieces = [
             part.take(arrays[part.array], rows, self.dtype) for part in self.parts
         ]
@@ -243,8 +248,10 @@ class PackedGraphs:
             raise DataError(f"this set stores no text {name!r} for its graphs")
         return Texts(self.arrays[f"{key}.utf8"], self.arrays[f"{key}.ptr"])
 
-    def batch(self, indices: Sequence[int] | np.ndarray) -> Batch:
+    def batch(self, indices: Sequence[int] | np.ndarray) -> "Batch":
         """The graphs ``indices``, in this order, as one PyG batch."""
+        import torch
+
         graphs = np.array(indices, dtype=np.int64).reshape(-1)  # the batch's own
         if len(graphs) == 0:
             raise DataError("a batch needs at least one graph")
@@ -276,7 +283,7 @@ class PackedGraphs:
 
         # Not Batch(...): its metaclass inspects signatures, which costs more time
         # than all the gathering above.
-        batch = type.__call__(_DataBatch)
+        batch = type.__call__(_batch_class())
         graph_of_node = np.repeat(np.arange(len(graphs)), num_nodes)
         content |= {"batch": torch.from_numpy(graph_of_node), "ptr": ptr["node"]}
         batch._store._mapping.update(content)
@@ -284,7 +291,7 @@ class PackedGraphs:
         batch._slice_dict, batch._inc_dict = slices, shifts
         return batch
 
-    def __getitem__(self, index: int) -> Data:
+    def __getitem__(self, index: int) -> "Data":
         if not -len(self) <= index < len(self):
             raise IndexError(f"graph {index} of a set of {len(self)}")
         data = self.batch([index % len(self)]).get_example(0)
@@ -406,6 +413,13 @@ def text_arrays(name: str, texts: Sequence[str]) -> dict[str, np.ndarray]:
         f"text.{name}.utf8": np.frombuffer(b"".join(encoded), dtype=np.uint8),
         f"text.{name}.ptr": offsets(np.array([len(e) for e in encoded], dtype=int)),
     }
+
+
+@cache
+def _batch_class() -> type:
+    from torch_geometric.data import Batch
+
+    return type(Batch())
 
 
 @cache

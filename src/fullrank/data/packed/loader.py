@@ -1,12 +1,15 @@
 """Batches of a packed set, epoch after epoch."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
-from torch_geometric.data import Batch
 
 from fullrank.data.packed.graphs import PackedGraphs
 from fullrank.errors import DataError
+
+if TYPE_CHECKING:
+    from torch_geometric.data import Batch
 
 
 class PackedLoader:
@@ -66,7 +69,7 @@ class PackedLoader:
         full, rest = divmod(len(self._own(self.indices)), self.batch_size)
         return full + (rest > 0 and not self.drop_last)
 
-    def __iter__(self) -> Iterator[Batch]:
+    def __iter__(self) -> Iterator["Batch"]:
         order = self.order()
         start, self._resume_at = self._resume_at, 0
         for position in range(start, len(self)):

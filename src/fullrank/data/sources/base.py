@@ -12,7 +12,6 @@ from pydantic import AfterValidator, NonNegativeInt, PositiveInt, field_validato
 from fullrank.data.dataset import GraphDataset
 from fullrank.data.options import Options
 from fullrank.data.packed.graphs import PackedGraphs
-from fullrank.data.transforms import AddStructuralColors
 
 
 def absolute(path: str | Path) -> Path:
@@ -43,6 +42,8 @@ class StructureOptions(Options):
 
     def add_to(self, graphs: PackedGraphs, progress: bool = False) -> PackedGraphs:
         """The graphs with their structural colours."""
+        from fullrank.data.transforms import AddStructuralColors
+
         hops = None if self.hops == "all" else self.hops
         others = self.model_dump(exclude={"hops"})
         return AddStructuralColors(hops, **others).pack(graphs, progress)

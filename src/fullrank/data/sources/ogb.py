@@ -19,7 +19,8 @@ from fullrank.data.files import content_digest, downloaded, in_mirror, unpacked
 from fullrank.data.packed.graphs import PackedGraphs
 from fullrank.data.sources.base import Location, Source
 from fullrank.data.sources.ogb_raw import METRICS, Code, Molecules, Proteins, RawSet
-from fullrank.errors import DataError, MissingPackage
+from fullrank.errors import DataError
+from fullrank.extras import missing
 
 # Withdrawn by OGB because its labels leak; readable from a copy of one's own.
 WITHDRAWN = "ogbg-code"
@@ -132,7 +133,7 @@ def _master() -> dict[str, dict[str, str]]:
     # Found, not imported: the package imports all of its loaders.
     spec = importlib.util.find_spec("ogb")
     if spec is None or spec.origin is None:
-        raise MissingPackage("OGB sets need ogb: pip install 'fullrank[ogb]'")
+        raise missing("ogb")
     file = Path(spec.origin).parent / "graphproppred" / "master.csv"
     with file.open(encoding="utf-8") as lines:
         header, *rows = csv.reader(lines)

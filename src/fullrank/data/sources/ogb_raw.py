@@ -10,7 +10,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 
 from fullrank.data.dataset import Description, Target, Task
 from fullrank.data.features import Features
@@ -176,6 +175,8 @@ class Molecules(RawSet):
         self._bonds = NumberStream(self.raw("edge-feat"), self.edge_features.dim)
         mapping = self.folder / "mapping" / "mol.csv.gz"
         if mapping.exists():
+            import pandas as pd
+
             with reading(mapping):
                 smiles = pd.read_csv(
                     mapping, usecols=["smiles"], dtype=str, keep_default_na=False
@@ -256,6 +257,8 @@ class Code(RawSet):
         )
 
     def _labels(self) -> np.ndarray:
+        import pandas as pd
+
         file = self.raw("graph-label")
         with reading(file):
             lines = pd.read_csv(file, header=None, dtype=str, keep_default_na=False)
@@ -268,6 +271,8 @@ class Code(RawSet):
         return tokens.encode_names(words, self._vocabulary)
 
     def _size_of(self, mapping: str) -> int:
+        import pandas as pd
+
         file = self.folder / "mapping" / f"{mapping}.csv.gz"
         with reading(file):
             return len(pd.read_csv(file, keep_default_na=False))

@@ -27,11 +27,10 @@ from fullrank.data.conformers import (
 from fullrank.data.dataset import Description, GraphDataset, Target
 from fullrank.data.features import Features
 from fullrank.data.featurizers import QM9Featurizer
-from fullrank.data.packages import need
 from fullrank.data.packed.graphs import Field, PackedGraphs, Part, text_arrays
 from fullrank.data.sources.base import Source
 from fullrank.data.workers import available_cpus, map_in_workers
-from fullrank.errors import MissingPackage
+from fullrank.extras import missing, need
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -139,9 +138,7 @@ def _table(limit: int | None) -> "pd.DataFrame":
     # Found, not imported: the module of this data package needs pkg_resources.
     spec = importlib.util.find_spec("qm9pack")
     if spec is None or spec.origin is None:
-        raise MissingPackage(
-            "QM9 comes from the package qm9pack: pip install 'fullrank[chem]'"
-        )
+        raise missing("qm9pack")
     columns = [*_MOLECULE, *(column for column, _ in TARGETS.values())]
     files = sorted((Path(spec.origin).parent / "data").glob("qm9_part*.csv"))
     table = pd.concat(pd.read_csv(f, usecols=columns) for f in files)
