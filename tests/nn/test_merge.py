@@ -34,7 +34,7 @@ def social(num_bonds=0):
 
 def plainly(net, batch):
     """The network's formula, layer by layer and node by node."""
-    h, layers = net.encoder(batch.x), []
+    h, layers = net.norm_encoder(net.encoder(batch.x)), []
     edges = [batch.edge_index]
     if net.edge_dim is not None:
         one_hot = torch.nn.functional.one_hot(batch.edge_attr[:, 0], net.edge_dim[0])
@@ -64,7 +64,15 @@ def test_exact_with_all_gradients(conv, num_bonds, re_sum, monkeypatch):
     options = {} if conv == "gin0" else {"re_sum": re_sum}
     edge_dim = [num_bonds] if num_bonds else None
     net = GraphNet(
-        3, 8, 2, 3, conv=conv, conv_args=options, edge_dim=edge_dim, batch_norm=True
+        3,
+        8,
+        2,
+        3,
+        conv=conv,
+        conv_args=options,
+        edge_dim=edge_dim,
+        batch_norm=True,
+        norm_encoder=True,
     ).double()
     batch = social(num_bonds)
     outputs, gradients = [], []

@@ -25,6 +25,8 @@ def changed(**sections):
         ({"model": {"conv": "exp"}}, ["model.conv = 'exp'", "did you mean 'expc'"]),
         ({"model": {"conv": "gcn", "s": 4}}, ["s is for expc", "gcn"]),
         ({"model": {"conv": "gcn", "re_sum": True}}, ["re_sum is for expc"]),
+        ({"model": {"conv": "gin0", "init": "balanced"}}, ["init is for expc"]),
+        ({"model": {"init": "glorot"}}, ["model.init", "'glorot'"]),
         (
             {"model": {"s": 4, "conv_args": {"num_aggregators": 8}}},
             ["s is 4 and conv_args.num_aggregators is 8"],

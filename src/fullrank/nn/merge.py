@@ -13,7 +13,7 @@ from torch_geometric.nn.aggr import SumAggregation
 from torch_geometric.nn.dense.linear import Linear
 
 from fullrank.nn.coefficients.degree import OneCoefficients
-from fullrank.nn.coefficients.tanh import TanhCoefficients
+from fullrank.nn.coefficients.tanh import OnePlusTanhCoefficients, TanhCoefficients
 from fullrank.nn.conv.base import RankConv
 from fullrank.nn.conv.comb_conv import CombConv
 from fullrank.nn.conv.expanding_conv import ExpandingConv
@@ -29,6 +29,7 @@ WORTHWHILE = 0.8
 _ROW_BY_ROW = (
     RankConv,
     TanhCoefficients,
+    OnePlusTanhCoefficients,
     OneCoefficients,
     SumAggregation,
     torch.nn.Sequential,

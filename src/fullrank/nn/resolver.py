@@ -185,6 +185,7 @@ def _expc_structural(
     num_aggregators=4,
     num_structural=4,
     hops=2,
+    init="paper",
     **kwargs,
 ):
     return ExpandingConv(
@@ -192,7 +193,7 @@ def _expc_structural(
         out_channels,
         edge_dim=edge_dim,
         coefficients=Stack(
-            TanhCoefficients(in_channels, num_aggregators),
+            TanhCoefficients(in_channels, num_aggregators, init),
             StructuralCoefficients(num_structural, hops),
         ),
         **kwargs,
@@ -200,14 +201,16 @@ def _expc_structural(
 
 
 @register_conv("combc-structural", hands_on_to=CombConv)
-def _combc_structural(in_channels, out_channels, edge_dim=None, hops=2, **kwargs):
+def _combc_structural(
+    in_channels, out_channels, edge_dim=None, hops=2, init="paper", **kwargs
+):
     by_structure = in_channels // 2
     return CombConv(
         in_channels,
         out_channels,
         edge_dim=edge_dim,
         coefficients=Stack(
-            TanhCoefficients(in_channels, in_channels - by_structure),
+            TanhCoefficients(in_channels, in_channels - by_structure, init),
             StructuralCoefficients(by_structure, hops),
         ),
         **kwargs,

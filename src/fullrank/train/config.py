@@ -22,6 +22,7 @@ from fullrank.data.options import Options
 from fullrank.data.sources import AnySource, Source
 from fullrank.errors import ConfigError, nearest
 from fullrank.nn import conv_names
+from fullrank.nn.coefficients.tanh import INITS
 from fullrank.nn.models.graph_net import HEADS, READOUTS
 
 # What `model.s` is called by the convolutions that have it.
@@ -31,9 +32,10 @@ AGGREGATORS = {
     "gat": "heads",
     "gatv2": "heads",
 }
-# What reads structural colours, and what has an MLP before or after the sum.
+# What reads structural colours.
 STRUCTURAL = ("expc-structural", "combc-structural")
-RE_SUM = ("expc", "combc", *STRUCTURAL)
+# What has an MLP before or after the sum, and coefficients that start as `init` says.
+RANK_CONVS = ("expc", "combc", *STRUCTURAL)
 FOLDS = ("gin", "fair")
 Seed = Annotated[int, Field(ge=0, lt=2**32)]
 
@@ -78,8 +80,12 @@ class ModelConfig(Options):
         s: Aggregators of ``expc``, heads of ``gat`` and ``gatv2``; of
             ``expc-structural`` those that read features.
         re_sum: ``expc`` and ``combc``: the MLP before the sum, or after it.
+        init: ``expc`` and ``combc``: how the coefficients start, ``paper`` (the
+            default) or ``balanced``.
         conv_args: Further arguments of the convolution.
         batch_norm: After each layer.
+        norm_encoder: Batch norm before the first layer.
+        norm_readout: Batch norm before the head.
         dropout: In the head; ``qm9`` has none.
         layer_dropout: After each layer; none by default, as in the paper.
         jumping_knowledge: Read all layers out, or the last one only.
@@ -92,8 +98,11 @@ class ModelConfig(Options):
     hidden: PositiveInt = 64
     s: PositiveInt | None = None
     re_sum: bool | None = None
+    init: Literal[INITS] | None = None  # type: ignore[valid-type]
     conv_args: dict[str, Any] = Field(default_factory=dict)
     batch_norm: bool = False
+    norm_encoder: bool | None = None
+    norm_readout: bool | None = None
     dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0
     layer_dropout: Annotated[float, Field(ge=0, lt=1)] | None = None
     jumping_knowledge: bool = True
@@ -113,12 +122,15 @@ class ModelConfig(Options):
     def _check(self) -> "ModelConfig":
         if self.s is not None and self.conv not in AGGREGATORS:
             raise ValueError(f"s is for {', '.join(AGGREGATORS)}, not for {self.conv}")
-        if self.re_sum is not None and self.conv not in RE_SUM:
-            raise ValueError(f"re_sum is for {', '.join(RE_SUM)}, not for {self.conv}")
+        for key in ("re_sum", "init"):
+            if getattr(self, key) is not None and self.conv not in RANK_CONVS:
+                raise ValueError(
+                    f"{key} is for {', '.join(RANK_CONVS)}, not for {self.conv}"
+                )
         for name, value in self._named.items():
             if name in self.conv_args:
                 raise ValueError(
-                    f"{'re_sum' if name == 're_sum' else 's'} is {value} and "
+                    f"{name if name in ('re_sum', 'init') else 's'} is {value} and "
                     f"conv_args.{name} is {self.conv_args[name]}; leave one out"
                 )
         if self.conv == "pna" and "deg" in self.conv_args:
@@ -135,8 +147,12 @@ class ModelConfig(Options):
 
     @property
     def _named(self) -> dict[str, Any]:
-        """`s` and `re_sum` as the convolution calls them, where they are given."""
-        named = {AGGREGATORS.get(self.conv, "s"): self.s, "re_sum": self.re_sum}
+        """`s`, `re_sum` and `init` as the convolution calls them, where given."""
+        named = {
+            AGGREGATORS.get(self.conv, "s"): self.s,
+            "re_sum": self.re_sum,
+            "init": self.init,
+        }
         return {name: value for name, value in named.items() if value is not None}
 
 

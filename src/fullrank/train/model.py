@@ -305,6 +305,8 @@ def design_model(
         "conv_args": options.arguments,
         "edge_dim": _channels(dataset.edge_features) or None,
         "batch_norm": options.batch_norm,
+        "norm_encoder": bool(options.norm_encoder),
+        "norm_readout": bool(options.norm_readout),
         "dropout": options.dropout,
         "layer_dropout": options.layer_dropout or 0.0,
         "jumping_knowledge": options.jumping_knowledge,

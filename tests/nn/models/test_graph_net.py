@@ -110,6 +110,21 @@ def test_dropout_of_the_head_leaves_the_layers_alone():
     assert torch.equal(*seen)
 
 
+def test_norms_of_encoder_and_readout():
+    net = GraphNet(5, 8, 2, 2, norm_encoder=True, norm_readout=True).double().train()
+    batch = batch_of(4, 6, 5, 7)
+    batch.x = batch.x.double()
+    read, first = [], []
+    net.convs[0].register_forward_pre_hook(lambda conv, inputs: first.append(inputs[0]))
+    net.head.register_forward_pre_hook(lambda head, inputs: read.append(inputs[0]))
+    net(batch)
+    for (h,), width in ((first, 8), (read, 16)):
+        assert h.shape[1] == width
+        assert torch.allclose(h.mean(dim=0), h.new_zeros(width), atol=1e-8)
+        spread = h.std(dim=0, unbiased=False)
+        assert ((spread - 1).abs() < 0.05).logical_or(spread == 0).all()
+
+
 def test_batch_norm_comes_after_the_activation():
     net = GraphNet(5, 8, 2, 1, conv="gcn", batch_norm=True)
     seen = []

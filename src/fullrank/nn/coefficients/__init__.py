@@ -9,7 +9,7 @@ from fullrank.nn.coefficients.degree import (
 )
 from fullrank.nn.coefficients.stack import Stack
 from fullrank.nn.coefficients.structural import StructuralCoefficients
-from fullrank.nn.coefficients.tanh import TanhCoefficients
+from fullrank.nn.coefficients.tanh import OnePlusTanhCoefficients, TanhCoefficients
 
 __all__ = [
     "AttentionCoefficients",
@@ -17,6 +17,7 @@ __all__ = [
     "GATCoefficients",
     "MeanCoefficients",
     "OneCoefficients",
+    "OnePlusTanhCoefficients",
     "Stack",
     "StructuralCoefficients",
     "SymmetricNormCoefficients",

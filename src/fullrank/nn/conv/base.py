@@ -335,6 +335,16 @@ class RankConv(MessagePassing):
         return f"{type(self).__name__}({sizes}{''.join(options)})"
 
 
+def refuse_init(init: str, coefficients: Coefficients) -> None:
+    """Refuse an initialisation of coefficients that the layer does not make."""
+    if init != "paper":
+        raise ValueError(
+            f"init={init!r} is for the layer's own coefficients, got {coefficients!r}; "
+            f"initialise these instead, for example TanhCoefficients(..., "
+            f"init={init!r})"
+        )
+
+
 def num_columns(edge_dim: int | Sequence[int]) -> int:
     """Return how many columns of floats edge features have."""
     return edge_dim if isinstance(edge_dim, int) else sum(edge_dim)

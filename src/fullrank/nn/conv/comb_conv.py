@@ -5,7 +5,13 @@ from torch_geometric.nn.aggr import Aggregation
 from fullrank.nn import functional
 from fullrank.nn.coefficients.base import Coefficients, as_pair
 from fullrank.nn.coefficients.tanh import TanhCoefficients
-from fullrank.nn.conv.base import Channels, EdgeDim, MLPWeights, RankConv
+from fullrank.nn.conv.base import (
+    Channels,
+    EdgeDim,
+    MLPWeights,
+    RankConv,
+    refuse_init,
+)
 from fullrank.nn.kernels import dispatch
 from fullrank.nn.kernels.dispatch import is_linear, is_replaceable
 from fullrank.nn.kernels.portable import combine_mlp_sum
@@ -36,6 +42,7 @@ class CombConv(RankConv):
         coefficients: Any :class:`~fullrank.nn.Coefficients` with as many coefficients
             as there are source features, by default the paper's
             :class:`~fullrank.nn.TanhCoefficients`.
+        init: As in :class:`~fullrank.nn.ExpandingConv`.
         mlp: Any module from :math:`d` to :math:`d'` features.
         aggr: As in :class:`~fullrank.nn.ExpandingConv`.
         activation: The last activation of the default MLP.
@@ -56,6 +63,7 @@ class CombConv(RankConv):
         re_sum: bool = True,
         edge_dim: EdgeDim = None,
         coefficients: Coefficients | None = None,
+        init: str = "paper",
         mlp: torch.nn.Module | None = None,
         aggr: str | Aggregation = "sum",
         activation: str | None = "relu",
@@ -65,8 +73,10 @@ class CombConv(RankConv):
     ) -> None:
         width, _ = as_pair(in_channels)
         if coefficients is None:
-            coefficients = TanhCoefficients(in_channels, width)
-        elif width not in (-1, coefficients.num_aggregators):
+            coefficients = TanhCoefficients(in_channels, width, init)
+        else:
+            refuse_init(init, coefficients)
+        if width not in (-1, coefficients.num_aggregators):
             raise ValueError(
                 f"CombConv needs one coefficient for each of the {width} source "
                 f"features, got {coefficients!r} with {coefficients.num_aggregators}"

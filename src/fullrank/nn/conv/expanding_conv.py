@@ -7,7 +7,7 @@ from torch_geometric.nn.aggr import Aggregation, MeanAggregation
 from fullrank.nn import functional
 from fullrank.nn.coefficients.base import Coefficients
 from fullrank.nn.coefficients.tanh import TanhCoefficients
-from fullrank.nn.conv.base import Channels, EdgeDim, RankConv
+from fullrank.nn.conv.base import Channels, EdgeDim, RankConv, refuse_init
 from fullrank.nn.kernels import dispatch
 from fullrank.nn.kernels.dispatch import is_linear, is_plain, is_replaceable
 from fullrank.nn.kernels.portable import (
@@ -52,6 +52,9 @@ class ExpandingConv(RankConv):
             ``(5, 6, 2)`` for OGB's bonds) if ``edge_attr`` holds categories.
         coefficients: Any :class:`~fullrank.nn.Coefficients`, by default the paper's
             :class:`~fullrank.nn.TanhCoefficients`.
+        init: How the default coefficients start: ``"paper"``, or ``"balanced"``, with
+            which messages vary as those of GIN do whatever the scale of the input
+            (derived in :class:`~fullrank.nn.TanhCoefficients`).
         mlp: Any module from :math:`s d` to :math:`d'` features, by default two linear
             layers with a ReLU between them and ``activation`` at the end.
         aggr: Any of PyG's aggregations that returns rows as wide as the messages.
@@ -81,6 +84,7 @@ class ExpandingConv(RankConv):
         re_sum: bool = True,
         edge_dim: EdgeDim = None,
         coefficients: Coefficients | None = None,
+        init: str = "paper",
         mlp: torch.nn.Module | None = None,
         aggr: str | Aggregation = "sum",
         activation: str | None = "relu",
@@ -89,7 +93,9 @@ class ExpandingConv(RankConv):
         **kwargs,
     ) -> None:
         if coefficients is None:
-            coefficients = TanhCoefficients(in_channels, num_aggregators)
+            coefficients = TanhCoefficients(in_channels, num_aggregators, init)
+        else:
+            refuse_init(init, coefficients)
         super().__init__(
             in_channels,
             out_channels,

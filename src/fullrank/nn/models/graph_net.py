@@ -70,12 +70,12 @@ class GraphNet(torch.nn.Module):
     r"""A network from graphs to graph-level predictions.
 
     .. math::
-        \mathbf{h}^{(0)}_v &= \mathrm{encode}(\mathbf{x}_v), \qquad
+        \mathbf{h}^{(0)}_v &= \mathrm{norm}(\mathrm{encode}(\mathbf{x}_v)), \qquad
         \mathbf{h}^{(t)} = \mathrm{dropout}(\mathrm{norm}(\mathrm{ReLU}(
         \mathrm{conv}^{(t)}(\mathbf{h}^{(t-1)}))))
 
-        \mathbf{y} &= \mathrm{head}(\mathrm{readout}_v
-        [\mathbf{h}^{(1)}_v \Vert \dots \Vert \mathbf{h}^{(L)}_v])
+        \mathbf{y} &= \mathrm{head}(\mathrm{norm}(\mathrm{readout}_v
+        [\mathbf{h}^{(1)}_v \Vert \dots \Vert \mathbf{h}^{(L)}_v]))
 
     Every readout works dimension by dimension, so it makes no difference whether the
     layers are concatenated before the readout or after it. The ReLU changes nothing
@@ -94,6 +94,8 @@ class GraphNet(torch.nn.Module):
         edge_dim: Number of edge features; a sequence of category counts (such as
             :data:`OGB_BOND_DIMS`) if ``edge_attr`` holds categories; or :obj:`None`.
         batch_norm: Whether each layer is normalised over the batch.
+        norm_encoder: Whether what the first layer reads is.
+        norm_readout: Whether what the head reads is.
         dropout: Probability of the dropout in the head; ``"qm9"`` has none.
         layer_dropout: Probability of the dropout after each layer, which the paper's
             networks do not have.
@@ -118,6 +120,8 @@ class GraphNet(torch.nn.Module):
         conv_args: dict[str, Any] | None = None,
         edge_dim: EdgeDim = None,
         batch_norm: bool = False,
+        norm_encoder: bool = False,
+        norm_readout: bool = False,
         dropout: float = 0.0,
         layer_dropout: float = 0.0,
         jumping_knowledge: bool = True,
@@ -145,6 +149,7 @@ class GraphNet(torch.nn.Module):
             self.encoder = torch.nn.Linear(in_channels, hidden_channels)
         else:
             self.encoder = CategoryEncoder(in_channels, hidden_channels)
+        self.norm_encoder = _norm(hidden_channels, norm_encoder)
         columns = None if edge_dim is None else num_columns(edge_dim)
         self.convs = torch.nn.ModuleList(
             make_conv(
@@ -153,11 +158,11 @@ class GraphNet(torch.nn.Module):
             for _ in range(num_layers)
         )
         self.norms = torch.nn.ModuleList(
-            BatchNorm(hidden_channels) if batch_norm else torch.nn.Identity()
-            for _ in range(num_layers)
+            _norm(hidden_channels, batch_norm) for _ in range(num_layers)
         )
         self.readout: Aggregation = aggregation_resolver(readout)
         read = hidden_channels * (num_layers if jumping_knowledge else 1)
+        self.norm_readout = _norm(read, norm_readout)
         self.head = _make_head(head, read, hidden_channels, out_channels, dropout)
 
     def reset_parameters(self) -> None:
@@ -221,7 +226,7 @@ class GraphNet(torch.nn.Module):
             edge_index = torch.stack([src, dst])
             if self.edge_dim is not None and edge_attr is None:
                 edge_attr = value
-        h = self.encoder(x)
+        h = self.norm_encoder(self.encoder(x))
         if self.edge_dim is not None:
             if edge_attr is None:
                 raise DataError(
@@ -248,7 +253,7 @@ class GraphNet(torch.nn.Module):
             batch, batch_size = edge_index.new_zeros(h.size(0)), 1
         read = torch.cat(layers, dim=1) if self.jumping_knowledge else layers[-1]
         read = self._drop(read, self.readout_dropout)
-        return self.readout(read, batch, dim_size=batch_size)
+        return self.norm_readout(self.readout(read, batch, dim_size=batch_size))
 
     def _may_merge(self) -> bool:
         """Whether equal nodes may stay equal: dropout makes them different, and real
@@ -260,6 +265,7 @@ class GraphNet(torch.nn.Module):
             and not (dropped or isinstance(self.edge_dim, int))
             and all(map(keeps_equal_nodes_equal, self.convs))
             and consists_of(self.encoder, *_ENCODERS)
+            and consists_of(self.norm_encoder, *_NORMS)
             and consists_of(self.norms, *_NORMS)
         )
 
@@ -283,6 +289,10 @@ def _inputs_of(data: BaseData, edge_dim: EdgeDim) -> dict[str, Any]:
         "edge_color": data.get("edge_color"),
         "node_color": data.get("node_color"),
     }
+
+
+def _norm(channels: int, wanted: bool) -> torch.nn.Module:
+    return BatchNorm(channels) if wanted else torch.nn.Identity()
 
 
 def _make_head(
