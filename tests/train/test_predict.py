@@ -93,6 +93,43 @@ def test_structure_is_read_in_training_evaluation_and_prediction(tmp_path, hops)
         assert torch.equal(dataset[index].edge_color, colored.edge_color)
 
 
+def test_descriptors_are_read_in_training_evaluation_and_prediction(tmp_path):
+    config = small_config(
+        tmp_path,
+        model={"descriptors": ["rdkit", "morgan"]},
+        training={"epochs": 2},
+    )
+    run = run_one(config)
+    assert evaluate_run(run)["mae"] == pytest.approx(run.result.test["mae"])
+    dataset = config.load_data()
+    truth = own_predictions(run, dataset, np.arange(len(SMILES)))
+    found = load(run.path).predict(SMILES)["predicted_logp"]
+    np.testing.assert_allclose(found, truth[:, 0], rtol=1e-5)
+
+    standardize = load_model(run).network.standardize
+    values = dataset.graphs.batch(run.split.train).descriptors.double()
+    torch.testing.assert_close(standardize.mean.double(), values.mean(0))
+    torch.testing.assert_close(
+        standardize.std.double(), values.std(0, correction=0), atol=1e-5, rtol=1e-5
+    )
+    constant = values.std(0, correction=0) == 0
+    assert constant.any()
+    assert (standardize.std[constant] == 0).all()
+
+
+def test_only_tables_of_molecules_have_descriptors(tmp_path):
+    write_graphs(tmp_path / "graphs")
+    config = parse(
+        {
+            "data": {"name": str(tmp_path / "graphs")},
+            "model": {"descriptors": ["rdkit"]},
+            "runs": str(tmp_path / "runs"),
+        }
+    )
+    with pytest.raises(DataError, match="rdkit"):
+        run_one(config)
+
+
 def test_ensemble_gives_mean_and_standard_deviation(trained):
     folders = [run.path for run in trained.runs]
     each = [load(folder).predict(["CCO", "c1ccccc1"]) for folder in folders]

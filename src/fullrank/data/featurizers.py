@@ -17,6 +17,11 @@ from fullrank.data.conformers import (
     graph_from_conformer,
     with_hydrogens,
 )
+from fullrank.data.descriptors import (
+    DescriptorKind,
+    descriptor_arrays,
+    descriptor_fields,
+)
 from fullrank.data.features import Features
 from fullrank.data.molecules import (
     MOLECULE_FIELDS,
@@ -48,10 +53,13 @@ class MoleculeFeaturizer(Options):
 
     Attributes:
         fragments: ``keep`` salts and solvents, or keep the ``largest`` fragment only.
+        descriptors: Numbers about the whole molecule beside the graph: ``rdkit`` for
+            physical properties and counts, ``morgan`` for hashed neighbourhoods.
     """
 
     kind: Literal["molecule"] = "molecule"
     fragments: Fragments = "keep"
+    descriptors: tuple[DescriptorKind, ...] = ()
 
     #: Whether 3D coordinates are computed for a SMILES.
     makes_conformers: ClassVar[bool] = False
@@ -61,7 +69,7 @@ class MoleculeFeaturizer(Options):
     @property
     def fields(self) -> dict[str, Field]:
         """What a batch of these graphs carries."""
-        return MOLECULE_FIELDS
+        return MOLECULE_FIELDS | descriptor_fields(self.descriptors)
 
     def from_smiles(self, smiles: str) -> Graph:
         """The graph of a molecule; a `DataError` says why there is none."""
@@ -70,7 +78,13 @@ class MoleculeFeaturizer(Options):
 
     def from_molecule(self, mol: "Chem.Mol | None") -> Graph:
         """The graph of RDKit's molecule; a `DataError` says why there is none."""
-        return graph_from_molecule(self.chosen_fragments(_present(mol)))
+        return self.from_fragments(self.chosen_fragments(_present(mol)))
+
+    def from_fragments(self, mol: "Chem.Mol") -> Graph:
+        """The graph of a molecule whose fragments are chosen, with its descriptors."""
+        graph = graph_from_molecule(mol)
+        described = descriptor_arrays(mol, self.descriptors)
+        return graph._replace(arrays={**graph.arrays, **described})
 
     def chosen_fragments(self, mol: "Chem.Mol") -> "Chem.Mol":
         """The part of the molecule that becomes the graph."""

@@ -11,6 +11,7 @@ from pydantic import (
     BaseModel,
     Field,
     NonNegativeFloat,
+    NonNegativeInt,
     PositiveFloat,
     PositiveInt,
     ValidationError,
@@ -18,6 +19,8 @@ from pydantic import (
     model_validator,
 )
 
+from fullrank.data import GraphDataset
+from fullrank.data.descriptors import DescriptorKind
 from fullrank.data.options import Options
 from fullrank.data.sources import AnySource, Source
 from fullrank.errors import ConfigError, nearest
@@ -75,7 +78,7 @@ class ModelConfig(Options):
 
     Attributes:
         conv: A registered name, see `fullrank.nn.conv_names`.
-        layers: How many.
+        layers: How many; without any, the atoms alone are read out.
         hidden: The width of each.
         s: Aggregators of ``expc``, heads of ``gat`` and ``gatv2``; of
             ``expc-structural`` those that read features.
@@ -91,10 +94,12 @@ class ModelConfig(Options):
         jumping_knowledge: Read all layers out, or the last one only.
         readout: Over the nodes of a graph: ``sum``, ``mean`` or ``max``.
         head: After the readout: ``ogb`` is one linear layer, ``tu`` two, ``qm9`` three.
+        descriptors: Numbers about the whole molecule that the head reads beside the
+            readout: ``rdkit`` (properties, counts), ``morgan`` (hashed neighbourhoods).
     """
 
     conv: str = "expc"
-    layers: PositiveInt = 4
+    layers: NonNegativeInt = 4
     hidden: PositiveInt = 64
     s: PositiveInt | None = None
     re_sum: bool | None = None
@@ -108,6 +113,7 @@ class ModelConfig(Options):
     jumping_knowledge: bool = True
     readout: Literal[READOUTS] = "sum"  # type: ignore[valid-type]
     head: Literal[HEADS] = "ogb"  # type: ignore[valid-type]
+    descriptors: list[DescriptorKind] | None = None
 
     @field_validator("conv")
     @classmethod
@@ -274,6 +280,10 @@ class Config(Options):
         if len(set(self.seeds)) < len(self.seeds):
             raise ValueError(f"seeds {self.seeds} holds one twice")
         return self
+
+    def load_data(self, labelled: bool = True, progress: bool = True) -> GraphDataset:
+        """The data set, with the descriptors that the model reads."""
+        return self.data.load(labelled, progress, self.model.descriptors or ())
 
     def changed(self, **sections: Mapping[str, Any] | Any) -> "Config":
         """The same with some values changed: ``changed(model={"s": 4}, seeds=[1])``."""

@@ -28,7 +28,7 @@ def load_data(run: RunFolder, changes: Mapping[str, Any] | None = None) -> Graph
         changes: Where the data are now, such as ``{"root": …}``.
     """
     identity = run.identity
-    dataset = run.config.changed(data=changes or {}).data.load()
+    dataset = run.config.changed(data=changes or {}).load_data()
     if dataset.fingerprint != identity.data:
         if len(dataset) != identity.graphs:
             what = f"it had {identity.graphs:,} graphs and has {len(dataset):,} now"

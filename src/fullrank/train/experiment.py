@@ -59,7 +59,7 @@ def run_experiment(
             f"choose another"
         ) from None
     if dataset is None:
-        dataset = config.data.load()
+        dataset = config.load_data()
     singles = single_runs(config)
     name = identify(singles[0] if len(singles) == 1 else config, dataset).id
     announce(config.runs / name)

@@ -21,6 +21,7 @@ from torch import Tensor
 from torch_geometric.data import Batch, Data
 
 from fullrank.data import Features, GraphDataset, Split, Target
+from fullrank.data.descriptors import descriptor_names
 from fullrank.data.featurizers import AnyFeaturizer
 from fullrank.data.sources.base import StructureOptions
 from fullrank.data.sources.csv import CsvSource
@@ -31,6 +32,7 @@ from fullrank.train.config import Config
 from fullrank.train.files import replacing
 
 Task = Literal["regression", "binary", "multiclass", "tokens"]
+_ROWS_AT_ONCE = 4096
 
 
 class ModelSpec(BaseModel):
@@ -155,6 +157,23 @@ class Model(torch.nn.Module):
         if self.spec.task == "tokens":
             return output.unflatten(1, (self.spec.num_tokens or 1, -1))
         return output
+
+    def fit_descriptors(self, dataset: GraphDataset, train: np.ndarray) -> None:
+        """Standardise descriptors by their mean and deviation in the training part."""
+        standardize = self.network.standardize
+        if standardize is None:
+            return
+        stored = dataset.graphs.fields["descriptors"]
+        blocks = np.array_split(train, -(-len(train) // _ROWS_AT_ONCE))
+        sums = torch.zeros(2, standardize.mean.numel(), dtype=torch.float64)
+        for block in blocks:
+            values = stored.take(dataset.graphs.arrays, block).double()
+            sums += torch.stack([values.sum(0), values.square().sum(0)])
+        mean, square = sums / len(train)
+        variance = square - mean.square()
+        variance[variance < 1e-12 * square] = 0  # constant, but for rounding
+        standardize.mean.copy_(mean)
+        standardize.std.copy_(variance.sqrt())
 
     def normalize(self, target: Tensor, dtype: torch.dtype) -> Tensor:
         """Regression targets as the network is trained on them."""
@@ -313,6 +332,8 @@ def design_model(
         "readout": options.readout,
         "head": options.head,
     }
+    if options.descriptors:
+        network["num_descriptors"] = len(descriptor_names(options.descriptors))
     if options.conv == "pna":
         training = dataset.loader(split.train, batch_size=1024)
         network["conv_args"]["deg"] = degree_histogram(training).tolist()

@@ -97,7 +97,7 @@ def run_one(
     if config.split.kind in FOLDS and config.split.fold is None:
         raise ConfigError("a single run has one fold: set split.fold")
     if dataset is None:
-        dataset = config.data.load()
+        dataset = config.load_data()
     run = run_folder(config, dataset)
     if is_finished(run, config):
         return run
@@ -140,6 +140,7 @@ class _Run:
         lightning.seed_everything(config.seeds[0], verbose=False)
         self.validation = "test" if config.split.kind == "gin" else "valid"
         self.task = GraphTask(spec, config, dataset, self.validation)
+        self.task.model.fit_descriptors(dataset, self.split.train)
         self.shown: str | None = None
         if len(getattr(self.split, self.validation)):
             self.shown = f"{self.validation}_{spec.main_metric}"

@@ -129,11 +129,11 @@ class _LastDataset:
         self._found: GraphDataset | Exception
 
     def of(self, config: Config) -> GraphDataset | Exception:
-        key = config.data.model_dump_json()
+        key = f"{config.data.model_dump_json()} {config.model.descriptors}"
         if key != self._key:
             self._key = key
             try:
-                self._found = config.data.load()
+                self._found = config.load_data()
             except Exception as error:
                 self._found = error
         return self._found

@@ -173,8 +173,8 @@ def test_sparse_adjacency(conv, edge_dim, convert):
 
 
 def test_errors():
-    with pytest.raises(ConfigError, match="num_layers.*0"):
-        GraphNet(5, 8, 2, 0)
+    with pytest.raises(ConfigError, match="num_layers.*-1"):
+        GraphNet(5, 8, 2, -1)
     with pytest.raises(ConfigError, match="dropout.*1"):
         GraphNet(5, 8, 2, 1, dropout=1)
     with pytest.raises(ConfigError, match="layer_dropout.*2"):
@@ -201,3 +201,39 @@ def test_reset_parameters():
     net.reset_parameters()
     for old, new in zip(before, net.parameters(), strict=True):
         assert not torch.equal(old, new)
+
+
+def test_descriptors_are_standardised_and_read_by_the_head():
+    torch.manual_seed(0)
+    net = GraphNet(3, 8, 2, 1, conv="gin0", num_descriptors=3).double().eval()
+    net.standardize.mean.copy_(torch.tensor([1.0, 2.0, 5.0]))
+    net.standardize.std.copy_(torch.tensor([2.0, 0.5, 0.0]))
+    graph = two_graphs()
+    descriptors = torch.tensor([[3.0, 2.0, 7.0], [1.0, 1e9, 5.0]], dtype=torch.float64)
+    read = net.embed(graph.x, graph.edge_index, batch=graph.batch)
+    weight, bias = net.head[0].weight, net.head[0].bias
+    scaled = torch.tensor([[1.0, 0.0, 0.0], [0.0, 6.0, 0.0]], dtype=torch.float64)
+    expected = torch.cat([read, scaled], dim=1) @ weight.T + bias
+    graph.descriptors = descriptors
+    assert torch.allclose(net(graph), expected, atol=1e-12)
+    given = net(graph.x, graph.edge_index, batch=graph.batch, descriptors=descriptors)
+    assert torch.equal(net(graph), given)
+    del graph.descriptors
+    with pytest.raises(DataError, match="3"):
+        net(graph)
+
+
+def test_without_layers_the_encoded_nodes_are_read_out():
+    net = GraphNet(3, 8, 2, 0).double()
+    graph = two_graphs()
+    summed = torch.zeros(2, 8, dtype=torch.float64)
+    summed.index_add_(0, graph.batch, net.encoder(graph.x))
+    assert torch.allclose(net(graph), net.head(summed), atol=1e-12)
+
+
+def two_graphs():
+    graph = Data(
+        x=torch.randn(5, 3, dtype=torch.float64),
+        edge_index=torch.tensor([[0, 1], [1, 0]]),
+    )
+    return Batch.from_data_list([graph, graph])

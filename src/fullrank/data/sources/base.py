@@ -2,7 +2,7 @@
 
 import os
 from abc import abstractmethod
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
@@ -10,8 +10,10 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import AfterValidator, NonNegativeInt, PositiveInt, field_validator
 
 from fullrank.data.dataset import GraphDataset
+from fullrank.data.descriptors import DescriptorKind
 from fullrank.data.options import Options
 from fullrank.data.packed.graphs import PackedGraphs
+from fullrank.errors import DataError
 
 
 def absolute(path: str | Path) -> Path:
@@ -97,14 +99,23 @@ class Source(Options):
         """A short name in lower case."""
         return Path(self.name).name.lower()
 
-    def load(self, labelled: bool = True, progress: bool = True) -> GraphDataset:
+    def load(
+        self,
+        labelled: bool = True,
+        progress: bool = True,
+        descriptors: Sequence[DescriptorKind] = (),
+    ) -> GraphDataset:
         """The data set with the wanted targets and structural colours.
 
         Args:
             labelled: If not, a table whose targets are not named is read without any.
             progress: Show a bar while the set is prepared.
+            descriptors: What is computed for each molecule beside its graph.
         """
-        dataset = self._load(labelled, progress)
+        if descriptors:
+            dataset = self._load_described(labelled, progress, tuple(descriptors))
+        else:
+            dataset = self._load(labelled, progress)
         known = [target.name for target in dataset.targets]
         if self.targets is not None and self.targets != known:
             dataset = dataset.select_targets(self.targets)
@@ -115,6 +126,15 @@ class Source(Options):
     @abstractmethod
     def _load(self, labelled: bool, progress: bool) -> GraphDataset:
         """The data set with all its targets."""
+
+    def _load_described(
+        self, labelled: bool, progress: bool, descriptors: tuple[DescriptorKind, ...]
+    ) -> GraphDataset:
+        """The same with descriptors of its molecules."""
+        raise DataError(
+            f"{self.name!r} is not a table of molecules, so descriptors "
+            f"({', '.join(descriptors)}) cannot be computed; use none"
+        )
 
     def determining(self) -> dict[str, Any]:
         """The options that determine the result besides the content of the data."""

@@ -19,11 +19,11 @@ from pydantic import ValidationInfo, field_validator
 
 from fullrank.data.cache import data_root, prepared, shown
 from fullrank.data.dataset import METRICS, Description, GraphDataset, Target
+from fullrank.data.descriptors import DescriptorKind
 from fullrank.data.featurizers import MoleculeFeaturizer, load_chemistry
 from fullrank.data.files import content_digest, fits_float32
 from fullrank.data.molecules import (
     Fragments,
-    graph_from_molecule,
     molecule,
     molecule_features,
     rdkit_failures,
@@ -88,14 +88,23 @@ class CsvSource(PathSource):
         return Path(self.name).stem.lower()
 
     def _load(self, labelled: bool, progress: bool) -> GraphDataset:
+        return self._load_described(labelled, progress, ())
+
+    def _load_described(
+        self, labelled: bool, progress: bool, descriptors: tuple[DescriptorKind, ...]
+    ) -> GraphDataset:
         file = Path(self.name)
+        featurizer = MoleculeFeaturizer(
+            fragments=self.fragments, descriptors=descriptors
+        )
         with open_table(file) as table:  # what is wrong with it is said first
             self._check_columns(table, labelled)
         options = [self.targets, self.smiles, self.task, self.split_column]
-        key = repr([content_digest(file), *options, self.fragments]).encode()
+        key = repr([content_digest(file), *options, featurizer]).encode()
         digest = hashlib.sha256(key).hexdigest()[:12]
         folder = data_root(self.root) / f"{file.stem}-{digest}"
-        graphs = prepared(folder, lambda to: _Preparation(self).write_to(to, progress))
+        preparation = _Preparation(self, featurizer)
+        graphs = prepared(folder, lambda to: preparation.write_to(to, progress))
         dataset = GraphDataset.described(graphs, source=str(file))
         rejected = (dataset.notes or {})["rejected"]
         if rejected:
@@ -173,10 +182,10 @@ class _Molecule(NamedTuple):
 class _Preparation:
     """Packs the usable rows of a table, and remembers why the others are not."""
 
-    def __init__(self, options: CsvSource) -> None:
+    def __init__(self, options: CsvSource, featurizer: MoleculeFeaturizer) -> None:
         self._options = options
+        self._featurizer = featurizer
         self._multiclass = options.task == "multiclass"
-        self._featurizer = MoleculeFeaturizer(fragments=options.fragments)
         self._rejected: list[dict[str, Any]] = []
         self._codes: dict[str, int] = {}  # of the classes as they are met
         self._code_of_row = array("q")
@@ -316,7 +325,7 @@ def _graph_and_canonical(
 
     with rdkit_failures(smiles):
         mol = featurizer.chosen_fragments(molecule(smiles))
-        return graph_from_molecule(mol), Chem.MolToSmiles(mol)
+        return featurizer.from_fragments(mol), Chem.MolToSmiles(mol)
 
 
 def _most_frequent(rows: Sequence[dict[str, Any]]) -> str:

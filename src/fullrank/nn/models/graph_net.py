@@ -57,6 +57,28 @@ class CategoryEncoder(torch.nn.Module):
         return sum(columns[1:], columns[0])
 
 
+class Standardize(torch.nn.Module):
+    """Columns with mean 0 and deviation 1 on the training graphs.
+
+    A column that was constant there is 0; values far from what was seen are clipped.
+    The statistics are saved with the weights.
+    """
+
+    LARGEST = 6.0
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.register_buffer("mean", torch.zeros(channels))
+        self.register_buffer("std", torch.ones(channels))
+        self.mean: Tensor
+        self.std: Tensor
+
+    def forward(self, x: Tensor) -> Tensor:
+        known = self.std > 0
+        scaled = (x - self.mean) / torch.where(known, self.std, 1)
+        return torch.where(known, scaled, 0).clamp(-self.LARGEST, self.LARGEST)
+
+
 _ENCODERS = (
     CategoryEncoder,
     torch.nn.ModuleList,
@@ -75,7 +97,9 @@ class GraphNet(torch.nn.Module):
         \mathrm{conv}^{(t)}(\mathbf{h}^{(t-1)}))))
 
         \mathbf{y} &= \mathrm{head}(\mathrm{norm}(\mathrm{readout}_v
-        [\mathbf{h}^{(1)}_v \Vert \dots \Vert \mathbf{h}^{(L)}_v]))
+        [\mathbf{h}^{(1)}_v \Vert \dots \Vert \mathbf{h}^{(L)}_v]) \Vert \mathbf{d})
+
+    with the descriptors :math:`\mathbf{d}` of the graph, if there are any.
 
     Every readout works dimension by dimension, so it makes no difference whether the
     layers are concatenated before the readout or after it. The ReLU changes nothing
@@ -87,7 +111,7 @@ class GraphNet(torch.nn.Module):
             :data:`OGB_ATOM_DIMS`) if ``x`` holds categories.
         hidden_channels: Width of every layer.
         out_channels: Number of predictions for a graph.
-        num_layers: :math:`L`.
+        num_layers: :math:`L`; with 0 the encoded nodes are read out.
         conv: A registered name, see :func:`fullrank.nn.conv_names`.
         conv_args: Further arguments of the convolution, such as
             ``{"num_aggregators": 16}``.
@@ -103,6 +127,7 @@ class GraphNet(torch.nn.Module):
         readout: ``"sum"``, ``"mean"`` or ``"max"`` over the nodes of a graph.
         head: ``"qm9"`` (three linear layers with ELU), ``"tu"`` (two with ReLU and
             dropout) or ``"ogb"`` (dropout before the readout, one after it).
+        num_descriptors: Number of graph-level ``descriptors`` that the head reads.
         merge_equal_nodes: Whether nodes that 1-WL cannot tell apart, and so neither the
             layers, are computed once (see :mod:`fullrank.nn.merge`). This is exact. It
             needs a CPU, features that do not require gradients, layers without hooks,
@@ -127,11 +152,12 @@ class GraphNet(torch.nn.Module):
         jumping_knowledge: bool = True,
         readout: str = "sum",
         head: str = "ogb",
+        num_descriptors: int = 0,
         merge_equal_nodes: bool = True,
     ) -> None:
         super().__init__()
-        if num_layers < 1:
-            raise ConfigError(f"num_layers must be at least 1, got {num_layers}")
+        if num_layers < 0:
+            raise ConfigError(f"num_layers must be at least 0, got {num_layers}")
         for name, p in (("dropout", dropout), ("layer_dropout", layer_dropout)):
             if not 0 <= p < 1:
                 raise ConfigError(f"{name} must be in [0, 1), got {p}")
@@ -161,8 +187,10 @@ class GraphNet(torch.nn.Module):
             _norm(hidden_channels, batch_norm) for _ in range(num_layers)
         )
         self.readout: Aggregation = aggregation_resolver(readout)
-        read = hidden_channels * (num_layers if jumping_knowledge else 1)
+        read = hidden_channels * (num_layers or 1 if jumping_knowledge else 1)
         self.norm_readout = _norm(read, norm_readout)
+        self.standardize = Standardize(num_descriptors) if num_descriptors else None
+        read += num_descriptors
         self.head = _make_head(head, read, hidden_channels, out_channels, dropout)
 
     def reset_parameters(self) -> None:
@@ -179,6 +207,7 @@ class GraphNet(torch.nn.Module):
         batch_size: int | None = None,
         edge_color: Tensor | None = None,
         node_color: Tensor | None = None,
+        descriptors: Tensor | None = None,
     ) -> Tensor:
         """Predict for each graph.
 
@@ -191,17 +220,30 @@ class GraphNet(torch.nn.Module):
             edge_color: Structural colours of the edges, for coefficients that read
                 them.
             node_color: Structural colours of the nodes.
+            descriptors: Of each graph, :math:`(|\\mathcal{G}|, num\\_descriptors)`.
 
         Returns:
             :math:`(|\\mathcal{G}|, out)`.
         """
         if isinstance(x, BaseData):
-            return self.head(self.embed(**_inputs_of(x, self.edge_dim)))
-        return self.head(
-            self.embed(
+            read = self.embed(**_inputs_of(x, self.edge_dim))
+            descriptors = x.get("descriptors")
+        else:
+            read = self.embed(
                 x, edge_index, edge_attr, batch, batch_size, edge_color, node_color
             )
-        )
+        return self.head(self.join(read, descriptors))
+
+    def join(self, read: Tensor, descriptors: Tensor | None) -> Tensor:
+        """Return what the head reads: the readout, and the standardised descriptors."""
+        if self.standardize is None:
+            return read
+        if descriptors is None:
+            raise DataError(
+                f"descriptors are missing: the network reads "
+                f"{self.standardize.mean.numel()} for each graph"
+            )
+        return torch.cat([read, self.standardize(descriptors.to(read.dtype))], dim=1)
 
     def embed(
         self,
@@ -213,7 +255,7 @@ class GraphNet(torch.nn.Module):
         edge_color: Tensor | None = None,
         node_color: Tensor | None = None,
     ) -> Tensor:
-        """Return what the head reads for each graph."""
+        """Return the readout of each graph."""
         if x is None:
             raise DataError(
                 "x is missing: a graph without node features needs some first, for "
@@ -238,7 +280,7 @@ class GraphNet(torch.nn.Module):
         equal = None
         if edge_color is None and node_color is None and self._may_merge():
             equal = EqualNodes.find(x, edge_index, edge_attr)
-        layers = []
+        layers = [] if len(self.convs) else [h]
         for conv, norm in zip(self.convs, self.norms, strict=True):
             out = None if equal is None else equal.convolve(conv, h)
             if out is None:
