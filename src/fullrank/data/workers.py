@@ -1,7 +1,8 @@
 """Work on molecules in processes of their own, because RDKit can crash.
 
-A worker gets some items at a time and answers one by one. When it dies, the item it
-died of is the first one without an answer, and a new worker goes on with the rest.
+A worker gets a block of items at a time. When it dies, a new one finds out which items
+it died of; these become errors, and the block is computed again with the errors in
+their place.
 """
 
 import ctypes
@@ -15,6 +16,7 @@ import traceback
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from itertools import islice
 from typing import Any, TypeVar
 
@@ -44,31 +46,62 @@ def map_in_workers(
     Where it raises a `DataError`, or crashes, the error stands in place of the result;
     any other exception is raised. Only ``workers * items_at_once`` items are in memory.
     """
-    chunks = _chunks(items, items_at_once)
+    blocks = batched(items, items_at_once)
+    for results in map_blocks(partial(for_each, function), blocks, workers):
+        yield from results
+
+
+def map_blocks(
+    function: Callable[[list[T | DataError]], R],
+    blocks: Iterable[list[T]],
+    workers: int = 1,
+) -> Iterator[R]:
+    """``function`` of each block, in order, computed in up to ``workers`` processes.
+
+    Args:
+        function: Is given a block again with a `DataError` in place of each item that
+            crashes the process.
+        blocks: Only one for each worker is in memory.
+    """
+    waiting = iter(blocks)
     team: list[_Worker] = []
-    busy: deque[_Worker] = deque()  # the one with the oldest chunk first
+    busy: deque[_Worker] = deque()  # the one with the oldest block first
     try:
-        for chunk in islice(chunks, max(workers, 1)):
+        for block in islice(waiting, max(workers, 1)):
             team.append(_Worker(function))
-            team[-1].send(chunk)
+            team[-1].send(block)
             busy.append(team[-1])
         while busy:
             worker = busy.popleft()
-            results = worker.results()
-            chunk = next(chunks, [])
-            if chunk:  # at work again before its results are used
-                worker.send(chunk)
+            result = worker.result()
+            block = next(waiting, [])
+            if block:  # at work again before its result is used
+                worker.send(block)
                 busy.append(worker)
-            yield from results
+            yield result
     finally:
         for worker in team:
             worker.end()
 
 
-def _chunks(items: Iterable[T], size: int) -> Iterator[list[T]]:
+def for_each(
+    function: Callable[[T], R], items: Iterable[T | DataError]
+) -> list[R | DataError]:
+    """``function`` of each item; a `DataError` among them, or raised, stays one."""
+    results: list[R | DataError] = []
+    for item in items:
+        try:
+            results.append(item if isinstance(item, DataError) else function(item))
+        except DataError as error:
+            results.append(error)
+    return results
+
+
+def batched(items: Iterable[T], size: int) -> Iterator[list[T]]:
+    """The items in lists of ``size``; the last one may be shorter."""
     iterator = iter(items)
-    while chunk := list(islice(iterator, size)):
-        yield chunk
+    while block := list(islice(iterator, size)):
+        yield block
 
 
 class _Died(Exception):
@@ -78,13 +111,13 @@ class _Died(Exception):
 class _Worker:
     """A process that computes a function, and is replaced when it dies.
 
-    It has one chunk at a time: with two, it and its parent could both wait for the
+    It has one block at a time: with two, it and its parent could both wait for the
     other to empty a full pipe.
     """
 
     def __init__(self, function: Callable[[Any], Any]) -> None:
         self._function = function
-        self._chunk: list[Any] = []
+        self._block: list[Any] = []
         self._start()
 
     def _start(self) -> None:
@@ -96,29 +129,48 @@ class _Worker:
             self._process.start()
             theirs.close()
 
-    def send(self, chunk: list[Any]) -> None:
-        self._chunk = chunk
-        with suppress(OSError):  # a worker that has died is noticed by `results`
-            self._connection.send(chunk)
+    def send(self, block: list[Any]) -> None:
+        self._block = block
+        with suppress(OSError):  # a worker that has died is noticed by `result`
+            self._connection.send(block)
 
-    def results(self) -> list[Any]:
-        """The results of the chunk sent last."""
-        chunk = self._chunk
-        done: list[Any] = []
-        killed_at = -1
-        while len(done) < len(chunk):
+    def result(self) -> Any:
+        """The result of the block sent last."""
+        block = self._block
+        try:
+            return self._answer()
+        except _Died as died:
+            death = died
+        survivors = [self._survivor(item) for item in block]
+        if not any(isinstance(item, DataError) for item in survivors):
+            # No item crashes alone: memory, or chance.
+            survivors = [DataError(f"RDKit crashes near it ({death})")] * len(block)
+        self.send(survivors)
+        return self._answer()
+
+    def _survivor(self, item: Any) -> Any:
+        """The item, or why it crashes."""
+        if isinstance(item, DataError):
+            return item
+        self.send([item])
+        try:
+            self._answer()
+        except _Died as died:
+            return DataError(f"RDKit crashes on it ({died})")
+        return item
+
+    def _answer(self) -> Any:
+        """What the worker answers; it is replaced if it dies."""
+        for last_chance in (False, True):
             try:
-                done.append(self._receive())
+                return self._receive()
             except _Died:
                 death = self._cause_of_death()
-                # Who kills a worker need not mean the item: it gets a second chance.
-                if death in ("SIGKILL", "SIGTERM") and killed_at < len(done):
-                    killed_at = len(done)
-                else:
-                    done.append(DataError(f"RDKit crashes on it ({death})"))
                 self._start()
-                self.send(chunk[len(done) :])
-        return done
+                # Who kills a worker need not mean the block: it gets a second chance.
+                if last_chance or death not in ("SIGKILL", "SIGTERM"):
+                    raise _Died(death) from None
+                self.send(self._block)
 
     def _receive(self) -> Any:
         # Not by EOF alone: another process may hold the other end open.
@@ -129,7 +181,7 @@ class _Worker:
             answer = self._connection.recv()
         except (EOFError, OSError):
             raise _Died from None
-        if isinstance(answer, Exception) and not isinstance(answer, DataError):
+        if isinstance(answer, Exception):
             raise answer
         return answer
 
@@ -185,16 +237,10 @@ def _serve(function: Callable[[Any], Any], connection: Any, parent: int) -> None
     faulthandler.disable()  # a crash is expected here and reported by the parent
     with suppress(EOFError):
         while True:
-            chunk = connection.recv()
-            for item in chunk:
-                connection.send(_answer(function, item))
-
-
-def _answer(function: Callable[[Any], Any], item: Any) -> Any:
-    """The result or the exception."""
-    try:
-        return function(item)
-    except Exception as error:
-        if not isinstance(error, DataError):
-            error.add_note(traceback.format_exc())
-        return error
+            block = connection.recv()
+            try:
+                answer = function(block)
+            except Exception as error:
+                error.add_note(traceback.format_exc())
+                answer = error
+            connection.send(answer)

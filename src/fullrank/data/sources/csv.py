@@ -9,8 +9,8 @@ import re
 from array import array
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
-from itertools import islice
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -20,18 +20,28 @@ from pydantic import ValidationInfo, field_validator
 from fullrank.data.cache import data_root, prepared, shown
 from fullrank.data.dataset import METRICS, Description, GraphDataset, Target
 from fullrank.data.descriptors import DescriptorKind
-from fullrank.data.featurizers import MoleculeFeaturizer, load_chemistry
+from fullrank.data.featurizers import (
+    Featurized,
+    MoleculeFeaturizer,
+    load_chemistry,
+)
 from fullrank.data.files import content_digest, fits_float32
 from fullrank.data.molecules import (
     Fragments,
-    molecule,
     molecule_features,
     rdkit_failures,
 )
 from fullrank.data.packed.graphs import Field, Graph, PackedGraphs, Part, text_arrays
 from fullrank.data.sources.base import Location, PathSource
-from fullrank.data.tables import Row, TableReader, is_table, number, open_table
-from fullrank.data.workers import available_cpus, map_in_workers
+from fullrank.data.tables import (
+    Row,
+    TableReader,
+    estimated_rows,
+    is_table,
+    number,
+    open_table,
+)
+from fullrank.data.workers import available_cpus, batched, for_each, map_blocks
 from fullrank.errors import DataError
 
 TableTask = Literal["regression", "binary", "multiclass"]
@@ -171,12 +181,11 @@ class _Checked(NamedTuple):
     part: int
 
 
-class _Molecule(NamedTuple):
-    """A row that can be used."""
+class _Made(NamedTuple):
+    """The molecules of some rows, and the canonical SMILES of those with a graph."""
 
-    graph: Graph
-    canonical: str
-    row: _Checked
+    featurized: Featurized
+    canonical: list[str]
 
 
 class _Preparation:
@@ -196,27 +205,37 @@ class _Preparation:
         file = Path(self._options.name)
         with open_table(file) as table:
             self._table = table
-            rows = shown(self._molecules(), None, file.name, progress)
+            total = estimated_rows(file) if progress else None
+            rows = shown(table, total, file.name, progress)
             PackedGraphs.write(folder, self._blocks(rows), self._info, self._last)
 
-    def _molecules(self) -> Iterator[_Molecule]:
-        waiting: deque[_Checked] = deque()
+    def _blocks(self, rows: Iterable[Row]) -> Iterator[PackedGraphs]:
+        waiting: deque[list[_Checked]] = deque()
 
-        def texts() -> Iterator[str]:
-            for row in self._table:
-                checked = self._checked(row)
-                if checked is not None:
-                    waiting.append(checked)
-                    yield checked.smiles
+        def smiles() -> Iterator[list[str]]:
+            checked = filter(None, map(self._checked, rows))
+            for block in batched(checked, _ROWS_AT_ONCE):
+                waiting.append(block)
+                yield [row.smiles for row in block]
 
-        make = partial(_graph_and_canonical, self._featurizer)
-        made = map_in_workers(make, texts(), available_cpus())
-        for found in made:
-            row = waiting.popleft()
-            if isinstance(found, DataError):
-                self._reject(row.line, row.smiles, found)
-            else:
-                yield _Molecule(*found, row)
+        make = partial(_make, self._featurizer)
+        empty = True
+        for made in map_blocks(make, smiles(), available_cpus()):
+            block = waiting.popleft()
+            usable = []
+            for row, reason in zip(block, made.featurized.reasons, strict=True):
+                if reason is None:
+                    usable.append(row)
+                else:
+                    self._reject(row.line, row.smiles, reason)
+            if made.featurized.graphs is not None:
+                empty = False
+                yield self._labelled(made.featurized.graphs, usable, made.canonical)
+        if empty:
+            reason = "it has no rows"
+            if self._rejected:
+                reason = f"most often because {_most_frequent(self._rejected)}"
+            raise DataError(f"{self._options.name} has no usable row: {reason}")
 
     def _checked(self, row: Row) -> _Checked | None:
         options, smiles = self._options, ""
@@ -229,7 +248,7 @@ class _Preparation:
             targets = [self._target(n, cells[n].strip()) for n in options.targets or ()]
             return _Checked(row.line, smiles, targets, self._part(cells))
         except DataError as error:
-            self._reject(row.line, smiles, error)
+            self._reject(row.line, smiles, str(error))
             return None
 
     def _part(self, cells: dict[str, str]) -> int:
@@ -258,24 +277,14 @@ class _Preparation:
             raise DataError(f"{name!r} is {text!r}, not 0 or 1")
         return value
 
-    def _reject(self, line: int, smiles: str, error: DataError) -> None:
-        self._rejected.append({"row": line, "reason": str(error), "smiles": smiles})
+    def _reject(self, line: int, smiles: str, reason: str) -> None:
+        self._rejected.append({"row": line, "reason": reason, "smiles": smiles})
 
-    def _blocks(self, molecules: Iterable[_Molecule]) -> Iterator[PackedGraphs]:
-        iterator = iter(molecules)
-        empty = True
-        while block := list(islice(iterator, _ROWS_AT_ONCE)):
-            empty = False
-            yield self._pack(block)
-        if empty:
-            reason = "it has no rows"
-            if self._rejected:
-                reason = f"most often because {_most_frequent(self._rejected)}"
-            raise DataError(f"{self._options.name} has no usable row: {reason}")
-
-    def _pack(self, molecules: list[_Molecule]) -> PackedGraphs:
-        rows = [usable.row for usable in molecules]
-        arrays = {}
+    def _labelled(
+        self, graphs: PackedGraphs, rows: list[_Checked], canonical: list[str]
+    ) -> PackedGraphs:
+        """The graphs with what the table says of them."""
+        arrays = dict(graphs.arrays)
         if self._multiclass:
             for row in rows:
                 code = self._codes.setdefault(row.targets[0], len(self._codes))
@@ -284,13 +293,12 @@ class _Preparation:
             y = np.array([row.targets for row in rows], dtype=np.float64)
             arrays["graph.y"] = y.reshape(len(rows), -1)
         arrays |= text_arrays("smiles", [row.smiles for row in rows])
-        arrays |= text_arrays("canonical", [m.canonical for m in molecules])
+        arrays |= text_arrays("canonical", canonical)
         if self._options.split_column:
             arrays["graph.split"] = np.array([row.part for row in rows], np.uint8)
         dtype = "int64" if self._multiclass else "float32"
-        fields = self._featurizer.fields | {"y": Field((Part("graph.y"),), dtype)}
-        graphs = [usable.graph for usable in molecules]
-        return PackedGraphs.from_graphs(graphs, arrays, fields)
+        fields = {**graphs.fields, "y": Field((Part("graph.y"),), dtype)}
+        return replace(graphs, arrays=arrays, fields=fields)
 
     def _last(self) -> dict[str, np.ndarray]:
         """The classes, which count in alphabetical order once all of them are known."""
@@ -318,14 +326,21 @@ class _Preparation:
         ).to_json()
 
 
-def _graph_and_canonical(
-    featurizer: MoleculeFeaturizer, smiles: str
-) -> tuple[Graph, str]:
+def _make(featurizer: MoleculeFeaturizer, smiles: Sequence[str | DataError]) -> _Made:
     from rdkit import Chem
 
-    with rdkit_failures(smiles):
-        mol = featurizer.chosen_fragments(molecule(smiles))
-        return featurizer.from_fragments(mol), Chem.MolToSmiles(mol)
+    def canonical(mol: Chem.Mol) -> str:
+        with rdkit_failures("this molecule"):
+            return Chem.MolToSmiles(mol)
+
+    mols = featurizer.molecules(smiles)
+    texts = for_each(canonical, mols)
+    both = zip(texts, mols, strict=True)
+    graphs = featurizer.graphs([t if isinstance(t, DataError) else m for t, m in both])
+    return _Made(
+        Featurized.pack(graphs, featurizer.fields),
+        [str(t) for t, g in zip(texts, graphs, strict=True) if isinstance(g, Graph)],
+    )
 
 
 def _most_frequent(rows: Sequence[dict[str, Any]]) -> str:
