@@ -17,6 +17,7 @@ from fullrank.data import (
 )
 from fullrank.data.conformers import graph_from_conformer
 from fullrank.data.molecules import graph_from_molecule, molecule
+from fullrank.data.workers import batched, for_each
 
 ADAPTER = TypeAdapter(AnyFeaturizer)
 SALT = "CC(=O)[O-].[Na+]"
@@ -100,23 +101,39 @@ def test_given_coordinates_are_used_as_they_are():
         QM9Featurizer().from_molecule(Chem.RemoveHs(mol))
 
 
-def test_featurize_gives_a_graph_or_a_reason_in_order():
+def test_a_block_is_what_its_molecules_are_one_by_one():
+    smiles = ["CCO", "C1CC", "", "[#200]", "c1ccccc1", SALT]
+    for featurizer in (
+        MoleculeFeaturizer(),
+        MoleculeFeaturizer(fragments="largest"),
+        MoleculeFeaturizer(descriptors=("rdkit",)),
+        QM9Featurizer(distance=False),
+    ):
+        for text, found in zip(smiles, featurizer.from_block(smiles), strict=True):
+            (truth,) = for_each(featurizer.from_smiles, [text])
+            if isinstance(truth, DataError):
+                assert str(found) == str(truth)
+            else:
+                assert_same(found, truth)
+
+
+def test_featurize_gives_graphs_and_reasons_in_order():
     smiles = ["CCO", "C1CC", "", "[#200]", "c1ccccc1"] * 30
-    found = list(featurize(MoleculeFeaturizer(), iter(smiles), workers=2))
-    assert len(found) == len(smiles)
-    for text, result in zip(smiles, found, strict=True):
-        if text in ("CCO", "c1ccccc1"):
-            assert_same(result, MoleculeFeaturizer().from_smiles(text))
-        else:
-            assert isinstance(result, DataError)
+    blocks = batched(iter(smiles), 7)
+    found = list(featurize(MoleculeFeaturizer(), blocks, workers=2))
+    reasons = [reason for block in found for reason in block.reasons]
+    usable = [text in ("CCO", "c1ccccc1") for text in smiles]
+    assert [reason is None for reason in reasons] == usable
+    sizes = [size for b in found if b.graphs for size in b.graphs.num_nodes]
+    assert sizes == [3, 6] * 30
 
 
-def test_a_molecule_that_crashes_rdkit_is_one_error():
+def test_a_molecule_that_crashes_rdkit_is_one_reason():
     """A chain of this length overflows the stack of a process."""
     featurizer = MoleculeFeaturizer(fragments="largest")
-    found = list(featurize(featurizer, ["C", "C" * 20_000 + ".O", "CC"]))
-    assert [isinstance(result, DataError) for result in found] == [False, True, False]
-    assert "RDKit crashes" in str(found[1])
+    (found,) = featurize(featurizer, [["C", "C" * 20_000 + ".O", "CC"]])
+    assert [reason is None for reason in found.reasons] == [True, False, True]
+    assert "RDKit crashes" in found.reasons[1]
 
 
 class TestGraphs:

@@ -5,8 +5,12 @@ import os
 import subprocess
 import sys
 
-from fullrank.train import parse
+import torch
+
+from fullrank.train import Model, parse
+from fullrank.train.model import design_model
 from fullrank.train.run import run_folder
+from fullrank.train.splitting import make_split
 
 _TEXT = (
     "C CC CCC CCCC CCCCC CCCCCC C=C C=CC C#C C#CC CO CCO CCCO CC(C)O OCCO C=O CC=O "
@@ -66,6 +70,16 @@ def small_config(tmp_path, targets=("logp",), task="regression", **sections):
 def folder_of(config):
     """The folder of a single run."""
     return run_folder(config, config.data.load())
+
+
+def untrained(config, file, seed=0):
+    """The file of a model with fresh weights, which is made in no time."""
+    dataset = config.load_data()
+    torch.manual_seed(seed)
+    model = Model(design_model(config, dataset, make_split(config, dataset)))
+    model.fit_descriptors(dataset, make_split(config, dataset).train)
+    model.save(file)
+    return file
 
 
 def environment(**more):

@@ -11,9 +11,9 @@ from fullrank.data import QM9, AddStructuralColors
 from fullrank.errors import ConfigError, DataError, ModelError, RunError
 from fullrank.train import evaluate_run, parse, run_experiment, run_one
 from fullrank.train.evaluate import load_model
-from fullrank.train.predict import predict_file
+from fullrank.train.predict_file import predict_file
 from goldens.configs import write_graphs
-from train.samples import SMILES, folder_of, small_config, write_molecules
+from train.samples import SMILES, folder_of, small_config
 
 
 @pytest.fixture(scope="module")
@@ -140,63 +140,6 @@ def test_ensemble_gives_mean_and_standard_deviation(trained):
         np.testing.assert_allclose(found["predicted_logp_std"], values.std(0, ddof=1))
 
 
-def test_table_keeps_rows_and_columns(trained, tmp_path):
-    table = tmp_path / "in.csv"
-    lines = ["id,smiles,note", '1,CCO,"a, b"', "2,C1CC,", "3,,é", "4", "5,CC,x"]
-    table.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    count = predict_file(load(trained.folder), table, tmp_path / "out.csv")
-    rows = rows_of(tmp_path / "out.csv")
-    assert [row["id"] for row in rows] == ["1", "2", "3", "4", "5"]
-    assert [row["note"] for row in rows] == ["a, b", "", "é", "", "x"]
-    assert [bool(row["predicted_logp"]) for row in rows] == [True, *[False] * 3, True]
-    assert "C1CC" in rows[1]["reason"]
-    assert "empty" in rows[2]["reason"]
-    assert rows[3]["reason"] == "1 cells instead of 3"
-    assert (count.predicted, count.failed) == (2, 3)
-    assert count.first_reason == rows[1]["reason"]
-
-
-def test_a_molecule_that_crashes_rdkit_is_one_row(trained, tmp_path):
-    table = tmp_path / "in.csv"
-    table.write_text("\n".join(["smiles", "CCO", "C" * 20_000, "[#200]", "CC"]) + "\n")
-    count = predict_file(load(trained.folder), table, tmp_path / "out.csv")
-    rows = rows_of(tmp_path / "out.csv")
-    assert len(rows) == count.predicted + count.failed == 4
-    assert rows[0]["predicted_logp"]
-    assert rows[3]["predicted_logp"]
-    assert "[#200]" in rows[2]["reason"]
-    # Whether the long chain crashes it depends on the size of the stack.
-    assert bool(rows[1]["predicted_logp"]) != bool(rows[1]["reason"])
-
-
-def test_long_table_is_the_same_row_by_row(trained, tmp_path):
-    """Longer than one portion, so portions must join without a seam."""
-    table = write_molecules(tmp_path / "in.csv", repeat=16)
-    predict_file(load(trained.folder), table, tmp_path / "out.csv")
-    rows = rows_of(tmp_path / "out.csv")
-    assert [row["smiles"] for row in rows] == SMILES * 16
-    values = np.array([float(row["predicted_logp"]) for row in rows]).reshape(16, -1)
-    np.testing.assert_allclose(
-        values, np.broadcast_to(values[0], values.shape), rtol=1e-5
-    )
-
-
-def test_failure_writes_no_file(trained, tmp_path):
-    table = tmp_path / "in.csv"
-    table.write_text("Smiles\nC\n")
-    output = tmp_path / "out.csv"
-    with pytest.raises(DataError, match="'smiles'.*'Smiles'"):
-        predict_file(load(trained.folder), table, output)
-    table.write_text("smiles,reason\nC,\n")
-    with pytest.raises(DataError, match="'reason' already"):
-        predict_file(load(trained.folder), table, output)
-    with pytest.raises(DataError, match="nowhere"):
-        predict_file(load(trained.folder), tmp_path / "nowhere", output)
-    with pytest.raises(ConfigError):
-        predict_file(load(trained.folder), table, table)
-    assert not output.exists()
-
-
 @pytest.mark.parametrize(
     ("task", "target", "columns"),
     [
@@ -228,31 +171,6 @@ def test_models_of_different_targets_are_no_ensemble(trained, tmp_path):
 def test_folder_that_is_not_a_run(tmp_path):
     with pytest.raises(RunError):
         load(tmp_path)
-
-
-def test_folder_of_graphs(tmp_path):
-    graphs = write_graphs(tmp_path / "chords", 40)
-    base = {"name": str(graphs)}
-    config = small_config(
-        tmp_path, data=base, split={"kind": "random"}, training={"epochs": 1}
-    )
-    run = run_one(config)
-    truth = own_predictions(run, config.data.load(), np.arange(40))
-    (graphs / "chords_graph_labels.txt").unlink()  # new graphs have none
-    predictor = load(run.path)
-    predict_file(predictor, graphs, tmp_path / "out.csv")
-    rows = rows_of(tmp_path / "out.csv")
-    found = [[float(r["probability_0"]), float(r["probability_1"])] for r in rows]
-    np.testing.assert_allclose(found, truth, rtol=1e-5)
-    with pytest.raises(ConfigError, match="chords"):
-        predictor.predict(["CCO"])
-
-
-def test_a_model_of_molecules_does_not_read_folders(trained, tmp_path):
-    graphs = write_graphs(tmp_path / "chords", 4)
-    with pytest.raises(ConfigError, match="molecules"):
-        predict_file(load(trained.folder), graphs, tmp_path / "out.csv")
-    assert not (tmp_path / "out.csv").exists()
 
 
 def test_a_model_file_that_executes_code_does_not(trained, tmp_path):

@@ -24,15 +24,34 @@ def predict(
     smiles: str | None = typer.Option(
         None, help="The column of the SMILES; by default named as in training."
     ),
+    columns: str | None = typer.Option(
+        None, help="The columns of the input to copy, separated by commas; default all."
+    ),
+    replace: bool = typer.Option(
+        False, "--replace", help="Overwrite columns of the input, as in an old output."
+    ),
+    prefix: str = typer.Option("", help="Put before the names of the new columns."),
+    workers: int | None = typer.Option(
+        None, min=1, help="Processes that featurise; one for each core by default."
+    ),
+    batch_size: int | None = typer.Option(
+        None, min=1, help="How many molecules go through the network together."
+    ),
+    resume: bool = typer.Option(
+        False, "--resume", help="Continue a prediction that was interrupted."
+    ),
     quiet: bool = QUIET,
 ) -> None:
     """Predict in original units, row by row, with a reason where it cannot be done."""
-    from fullrank.train.predict import load_predictor, predict_file
+    from fullrank.cli.train import stopping_politely
+    from fullrank.train.predict import load_predictor
+    from fullrank.train.predict_file import FileOptions, predict_file
 
     *runs, source = runs_and_input
     if not runs:
         raise typer.BadParameter("give a model or run folder, and an input")
     predictor = load_predictor(runs)
+    predictor.batch_size = batch_size or predictor.batch_size
     console = Console(stderr=True, quiet=quiet, highlight=False)
     is_table = source.is_file() and source.suffix.lower() != ".sdf"
     if is_table and predictor.molecules.makes_conformers:
@@ -42,9 +61,20 @@ def predict(
             "geometries of your own is read as it is.",
             style="yellow",
         )
-    count = predict_file(predictor, source, output, smiles)
-    total = count.predicted + count.failed
-    console.print(f"{count.predicted:,} of {total:,} predicted: {output}")
+    options = FileOptions(
+        smiles=smiles,
+        columns=None if columns is None else [c.strip() for c in columns.split(",")],
+        replace=replace,
+        prefix=prefix,
+        workers=workers,
+        resume=resume,
+        progress=not quiet,
+    )
+    with stopping_politely():
+        count = predict_file(predictor, source, output, options)
+    if count.resumed:
+        console.print(f"resumed after {count.resumed:,} rows")
+    console.print(f"{count.predicted:,} of {count.total:,} predicted: {output}")
     if count.failed:
         console.print(
             f"{count.failed:,} have no prediction but a reason, the first one: "

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple
 
 from pydantic import Field as Discriminated
 
@@ -107,7 +107,7 @@ class MoleculeFeaturizer(Options):
         made = graphs_from_molecules(mols)
         if not self.descriptors:
             return made
-        pairs = [
+        pairs: list[Any] = [
             graph if isinstance(graph, DataError) else (graph, mol)
             for graph, mol in zip(made, mols, strict=True)
         ]

@@ -203,12 +203,19 @@ class Model(torch.nn.Module):
             lambda t: t.to(self.dtype) if t.is_floating_point() else t
         )
 
+    @property
+    def digest(self) -> str:
+        """A hash of all that its file holds."""
+        return checksum(self.spec.model_dump_json(), self._weights())
+
+    def _weights(self) -> dict[str, Tensor]:
+        return {k: v.contiguous().cpu() for k, v in self.state_dict().items()}
+
     def save(self, file: Path) -> None:
         """Write the model to one file, all of it or nothing."""
-        weights = {k: v.contiguous().cpu() for k, v in self.state_dict().items()}
-        spec = self.spec.model_dump_json()
+        weights, spec = self._weights(), self.spec.model_dump_json()
         # One entry: safetensors writes several in any order.
-        header = json.dumps({"sha256": checksum(spec, weights), "spec": spec})
+        header = json.dumps({"sha256": self.digest, "spec": spec})
         with replacing(file, "wb") as stream:
             stream.write(save(weights, {"fullrank": header}))
 

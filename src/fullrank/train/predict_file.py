@@ -1,0 +1,348 @@
+"""Predictions for tables of SMILES, SDF files and folders of graphs.
+
+However long a file is, only a few blocks of it are in memory. What is written has its
+final name only when it is complete; what a killed program leaves behind is resumed.
+"""
+
+import csv
+import io
+import os
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from fullrank import interrupt
+from fullrank.data.cache import shown
+from fullrank.data.featurizers import (
+    Featurized,
+    GraphFeaturizer,
+    SmilesFeaturizer,
+    featurize,
+    load_chemistry,
+)
+from fullrank.data.files import content_digest
+from fullrank.data.molecules import rdkit_failures
+from fullrank.data.packed.graphs import Graph
+from fullrank.data.tables import (
+    TableReader,
+    delimiter_of,
+    estimated_rows,
+    open_table,
+)
+from fullrank.data.workers import available_cpus, batched, for_each, map_blocks
+from fullrank.errors import ConfigError, DataError, FullrankError
+from fullrank.interrupt import Interrupted, stoppable
+from fullrank.train.config import digest_of
+from fullrank.train.files import Record
+from fullrank.train.predict import MOLECULES_AT_ONCE, Predictor
+
+Rows = list[list[Any]]
+
+
+@dataclass(frozen=True)
+class FileOptions:
+    """How a file is predicted.
+
+    Attributes:
+        smiles: The column of the SMILES; by default named as in training.
+        columns: The columns of the table to copy; all by default.
+        replace: Overwrite columns of the table that have the name of a prediction.
+        prefix: Put before the names of the predictions.
+        workers: Processes that featurise; by default one for each processor.
+        resume: Continue what was interrupted.
+        progress: Show a bar with the time left.
+    """
+
+    smiles: str | None = None
+    columns: Sequence[str] | None = None
+    replace: bool = False
+    prefix: str = ""
+    workers: int | None = None
+    resume: bool = False
+    progress: bool = False
+
+
+@dataclass(frozen=True)
+class PredictionCount:
+    """How many rows were predicted, and why the others were not.
+
+    Attributes:
+        resumed: How many of them an interrupted prediction had written.
+    """
+
+    predicted: int = 0
+    failed: int = 0
+    first_reason: str = ""
+    resumed: int = 0
+
+    @property
+    def total(self) -> int:
+        return self.predicted + self.failed
+
+    def plus(self, rows: Rows) -> "PredictionCount":
+        """The count with these rows, whose last cell is the reason or None."""
+        reasons = [row[-1] for row in rows if row[-1] is not None]
+        return PredictionCount(
+            self.predicted + len(rows) - len(reasons),
+            self.failed + len(reasons),
+            self.first_reason or next(iter(reasons), ""),
+            self.resumed,
+        )
+
+
+def predict_file(
+    predictor: Predictor, source: Path, output: Path, options: FileOptions | None = None
+) -> PredictionCount:
+    """Predict for a table of SMILES, an SDF file or a folder of graphs.
+
+    A table keeps its rows and columns in their order; the predictions follow.
+    """
+    options = options or FileOptions()
+    if not source.exists():
+        raise DataError(f"there is no file or folder {str(source)!r}")
+    if output.resolve() == source.resolve():
+        raise ConfigError(f"{output} is the input; write to another file")
+    if source.is_dir():
+        read = _folder_rows
+    else:
+        read = _sdf_rows if source.suffix.lower() == ".sdf" else _table_rows
+    unfinished = _Unfinished(output, _key(predictor, source, options), options.resume)
+    blocks = read(predictor, source, options, unfinished.count.total)
+    with stoppable(), unfinished:
+        unfinished.begin(next(blocks)[0])
+        for rows in blocks:
+            unfinished.append(rows)
+            if interrupt.asked():
+                raise Interrupted(
+                    f"stopped; {unfinished.part} holds {unfinished.count.total:,} "
+                    f"rows, and resuming begins after them"
+                )
+        unfinished.complete()
+    return unfinished.count
+
+
+def _key(predictor: Predictor, source: Path, options: FileOptions) -> str:
+    """What must be the same when a prediction is resumed."""
+    how = asdict(replace(options, workers=None, resume=False, progress=False))
+    content = None if source.is_dir() else content_digest(source)
+    return digest_of([[m.digest for m in predictor.models], content, how])
+
+
+class _Progress(Record):
+    """How far a prediction came.
+
+    Attributes:
+        key: What is predicted for what.
+        size: In bytes, of the rows that are complete.
+        count: Of these rows.
+    """
+
+    key: str
+    size: int
+    count: PredictionCount
+
+
+class _Unfinished:
+    """The rows of a table that is not complete, and a note of how far they reach."""
+
+    def __init__(self, file: Path, key: str, resume: bool) -> None:
+        self.file, self._key = file, key
+        self.part = file.with_name(f"{file.name}.part")
+        self._note = file.with_name(f"{file.name}.part.json")
+        self._delimiter = delimiter_of(file)
+        self.count, self._size = PredictionCount(), 0
+        if self._note.exists():
+            self._continue(_Progress.read(self._note), resume)
+
+    def _continue(self, before: _Progress, resume: bool) -> None:
+        rows = f"{before.count.total:,} rows of a prediction that was interrupted"
+        if not resume:
+            raise ConfigError(
+                f"{self.part} holds {rows}: resume it, or delete {self._note}"
+            )
+        if before.key != self._key:
+            raise ConfigError(
+                f"{self.part} holds {rows}, of another model, for another input or "
+                f"with other options; delete {self._note} to begin anew"
+            )
+        if not self.part.exists() or self.part.stat().st_size < before.size:
+            raise DataError(f"{self.part} has lost rows; delete {self._note}")
+        self.count = replace(before.count, resumed=before.count.total)
+        self._size = before.size
+
+    def __enter__(self) -> "_Unfinished":
+        # Unbuffered: what is noted as written is written.
+        self._stream = self.part.open("r+b" if self._size else "wb", buffering=0)
+        self._stream.truncate(self._size)
+        self._stream.seek(self._size)
+        return self
+
+    def __exit__(self, kind: type | None, *_: Any) -> None:
+        self._stream.close()
+        # An error in the input would come again; what was stopped can go on.
+        if kind is not None and (issubclass(kind, FullrankError) or not self._size):
+            self._remove()
+
+    def begin(self, header: list[str]) -> None:
+        if not self._size:
+            self._write([header])
+
+    def append(self, rows: Rows) -> None:
+        self._write(rows)
+        self.count = self.count.plus(rows)
+        now = _Progress(key=self._key, size=self._size, count=self.count)
+        now.write(self._note)
+
+    def complete(self) -> None:
+        os.fsync(self._stream.fileno())
+        os.replace(self.part, self.file)
+        self._remove()
+
+    def _write(self, rows: Iterable[Sequence[Any]]) -> None:
+        text = io.StringIO(newline="")
+        csv.writer(text, delimiter=self._delimiter).writerows(rows)
+        content = memoryview(text.getvalue().encode())
+        self._size += len(content)
+        while content:
+            content = content[self._stream.write(content) :]
+
+    def _remove(self) -> None:
+        for file in (self._note, self.part):
+            file.unlink(missing_ok=True)
+
+
+# What is read: each function yields the header as a list of one row, then rows
+
+
+def _table_rows(
+    predictor: Predictor, source: Path, options: FileOptions, skip: int
+) -> Iterator[Rows]:
+    new = [options.prefix + name for name in predictor.all_columns]
+    with open_table(source) as table:
+        place = table.column(options.smiles or predictor.spec.smiles or "smiles")
+        kept = _kept_columns(table, new, options)
+        yield [[*(table.header[column] for column in kept), *new]]
+        waiting: deque[Rows] = deque()
+
+        def smiles() -> Iterator[list[Any]]:
+            total = estimated_rows(source) - skip if options.progress else None
+            rows = shown(islice(table, skip, None), total, "predict", options.progress)
+            for block in batched(rows, MOLECULES_AT_ONCE):
+                cells = [row.cells + [""] * len(table.header) for row in block]
+                waiting.append([[row[column] for column in kept] for row in cells])
+                problems = [table.misfit(row.cells) for row in block]
+                both = zip(problems, cells, strict=True)
+                yield [DataError(p) if p else row[place] for p, row in both]
+
+        workers = options.workers or available_cpus()
+        for made in featurize(predictor.molecules, smiles(), workers):
+            yield _joined(waiting.popleft(), predictor.rows(made))
+
+
+def _kept_columns(
+    table: TableReader, new: Sequence[str], options: FileOptions
+) -> list[int]:
+    """The columns of the table that are copied, by their places."""
+    names = table.header if options.columns is None else options.columns
+    kept = [table.column(name) for name in names]
+    taken = [column for column in kept if table.header[column] in new]
+    if taken and not options.replace:
+        raise DataError(
+            f"{table.file} already has a column {table.header[taken[0]]!r}, which is "
+            f"to be written: replace it, or choose a prefix"
+        )
+    return [column for column in kept if column not in taken]
+
+
+def _sdf_rows(
+    predictor: Predictor, source: Path, options: FileOptions, skip: int
+) -> Iterator[Rows]:
+    load_chemistry()
+    new = [options.prefix + name for name in predictor.all_columns]
+    yield [["name", "smiles", *new]]
+    names: deque[list[str]] = deque()
+
+    def entries() -> Iterator[list[str]]:
+        left = islice(_sdf_entries(source), skip, None)
+        found = shown(left, None, "predict", options.progress)
+        for block in batched(found, MOLECULES_AT_ONCE):
+            names.append([text.partition("\n")[0].strip() for text in block])
+            yield block
+
+    read = partial(_read_entries, predictor.molecules)
+    workers = options.workers or available_cpus()
+    for smiles, made in map_blocks(read, entries(), workers):
+        cells = [list(pair) for pair in zip(names.popleft(), smiles, strict=True)]
+        yield _joined(cells, predictor.rows(made))
+
+
+def _sdf_entries(source: Path) -> Iterator[str]:
+    """The text of each entry."""
+    lines: list[str] = []
+    with source.open(encoding="utf-8", errors="replace") as stream:
+        for line in stream:
+            if line.startswith("$$$$"):
+                yield "".join(lines)
+                lines = []
+            else:
+                lines.append(line)
+    if "".join(lines).strip():
+        yield "".join(lines)
+
+
+def _read_entries(
+    featurizer: SmilesFeaturizer, texts: Sequence[str | DataError]
+) -> tuple[list[str], Featurized]:
+    """The SMILES and the graphs of entries."""
+    from rdkit import rdBase
+
+    with rdBase.BlockLogs():
+        made = for_each(partial(_read_entry, featurizer), texts)
+    smiles = ["" if isinstance(entry, DataError) else entry[0] for entry in made]
+    graphs = [entry if isinstance(entry, DataError) else entry[1] for entry in made]
+    return smiles, Featurized.pack(graphs, featurizer.fields)
+
+
+def _read_entry(
+    featurizer: SmilesFeaturizer, text: str
+) -> tuple[str, Graph | DataError]:
+    from rdkit import Chem
+
+    stream = io.BytesIO(f"{text}$$$$\n".encode())
+    remove = not featurizer.keeps_hydrogens
+    mol = next(Chem.ForwardSDMolSupplier(stream, removeHs=remove), None)
+    smiles = ""
+    try:
+        with rdkit_failures("this entry"):
+            smiles = Chem.MolToSmiles(Chem.RemoveHs(mol)) if mol else ""
+            return smiles, featurizer.from_molecule(mol)
+    except DataError as error:
+        return smiles, error
+
+
+def _folder_rows(
+    predictor: Predictor, source: Path, options: FileOptions, skip: int
+) -> Iterator[Rows]:
+    featurizer = predictor.spec.featurizer
+    if not isinstance(featurizer, GraphFeaturizer):
+        raise ConfigError(
+            f"a model of {predictor.spec.dataset} does not read folders of graphs; "
+            f"give it a table of SMILES or an SDF file"
+        )
+    graphs, unusable = featurizer.read_folder(source)
+    new = [options.prefix + name for name in predictor.all_columns]
+    yield [["graph", *new]]
+    empty = [None] * (len(new) - 1)
+    values = predictor.values(graphs).tolist()
+    yield [
+        [i, *empty, unusable[i]] if i in unusable else [i, *cells, None]
+        for i, cells in enumerate(values)
+    ]
+
+
+def _joined(cells: Rows, predicted: Rows) -> Rows:
+    return [[*left, *right] for left, right in zip(cells, predicted, strict=True)]
