@@ -58,10 +58,23 @@ def test_molecules_of_ones_own_need_no_target(tmp_path):
     assert not list(tmp_path.glob("*rejected.csv"))
 
 
+def test_structural_layers_blank_no_other_layer(tmp_path):
+    graphs = write_graphs(tmp_path / "chords", 6)
+    layers = ["--conv", "gcn", "--conv", "expc-structural"]
+    page = tmp_path / "lab.html"
+    result = run(*layers, "--data", graphs, "--layers", 1, "--out", page)
+    assert result.exit_code == 0, result.output
+    for line in result.output.splitlines():
+        if "convs.0" in line:
+            assert "yes" in line.split() or "no" in line.split()
+    assert "Nothing was searched for" not in page.read_text(encoding="utf-8")
+
+
 def test_columns_that_say_nothing_are_left_out():
-    table = _table(["model", "rank M", "rank J"], [["a", "1", ""], ["b", "", ""]])
+    rows = [["a", "1", "– (read)"], ["b", "– (not read)", "– (read)"]]
+    table = _table(["model", "rank M", "rank J"], rows)
     assert [column.header for column in table.columns] == ["model", "M"]
-    assert [list(column.cells) for column in table.columns] == [["a", "b"], ["1", ""]]
+    assert [list(column.cells) for column in table.columns] == [["a", "b"], ["1", "–"]]
 
 
 def test_of_several_seeds_the_first_is_shown(tmp_path):

@@ -6,7 +6,13 @@ from torch_geometric.data import Batch, Data
 from browser import drawn, loaded_from_elsewhere, opened
 from fullrank.lab import examine
 from fullrank.nn import GraphNet
-from fullrank.report.lab_page import collision_figure, glance, lab_page
+from fullrank.report.lab_page import (
+    NOT,
+    _by_degree_figure,
+    collision_figure,
+    glance,
+    lab_page,
+)
 
 
 @pytest.fixture(scope="module")
@@ -33,12 +39,22 @@ def test_the_glance_has_a_row_for_each_layer_and_never_mixes_jacobians(findings)
     ]
     cells = [dict(zip(columns, row, strict=True)) for row in rows]
     for cell in cells:
-        filled = [cell[name] != "" for name in ("rank M", "rank J", "rank J (moving)")]
-        assert sum(filled) == 1
+        ranks = [cell[name] for name in ("rank M", "rank J", "rank J (moving)")]
+        assert sum(not rank.startswith(NOT) for rank in ranks) == 1
+        # What is not there says why.
+        assert all(len(text) > len(NOT) for text in cell.values())
     gcn = cells[0]
     assert gcn["rank M"] == gcn["rank R"] == "1.00"
     assert gcn["outputs collide"].startswith("yes, gap ")
-    assert cells[2]["sampling"] != ""
+    assert not cells[2]["sampling"].startswith(NOT)
+    assert "never M H" in cells[2]["kept"]
+
+
+def test_lines_that_coincide_stay_visible(findings):
+    twice = {"one": findings["gcn"], "other": findings["gcn"]}
+    first, *_, last = _by_degree_figure(twice, "kept", "kept").data
+    assert list(first.x) == list(last.x) or first.name == last.name
+    assert first.line.width > last.line.width
 
 
 def test_the_picture_of_a_collision_shows_both_neighbourhoods_and_both_outputs(

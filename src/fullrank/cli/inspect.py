@@ -116,12 +116,20 @@ def _table(columns: list[str], rows: list[list[str]]) -> "Table":
     """What was found, narrow enough for a terminal: columns that say something."""
     from rich.table import Table
 
+    from fullrank.report.lab_page import NOT
+
     table = Table(box=None, pad_edge=False, collapse_padding=True)
-    told = [(c, cells) for c, *cells in zip(columns, *rows, strict=True) if any(cells)]
+    told = [
+        (column, cells)
+        for column, *cells in zip(columns, *rows, strict=True)
+        if not all(cell.startswith(NOT) for cell in cells)
+    ]
     for column, _ in told:
         table.add_column(HEADINGS.get(column, column), overflow="fold")
     for row in zip(*(cells for _, cells in told), strict=True):
-        table.add_row(*(cell.replace(", gap", "") for cell in row))
+        # Why there is no number stands on the page, which is wider.
+        short = (NOT if cell.startswith(NOT) else cell for cell in row)
+        table.add_row(*(cell.replace(", gap", "") for cell in short))
     return table
 
 

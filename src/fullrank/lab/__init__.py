@@ -7,6 +7,7 @@ from fullrank.lab.graphs.separates import Separation, separates
 from fullrank.lab.graphs.suites import SUITES, load_suite
 from fullrank.lab.graphs.wl import wl_classes, wl_colors
 from fullrank.lab.probe.collide import Collision, collide
+from fullrank.lab.probe.compare import compare
 from fullrank.lab.probe.examine import Finding, examine
 from fullrank.lab.probe.layer_aggregator import as_aggregator, coefficient_aggregator
 from fullrank.lab.probe.neighborhood import Neighborhood, neighborhood_of
@@ -52,7 +53,6 @@ from fullrank.lab.theory.strength import (
     Unknown,
     Witness,
     as_strong,
-    compare,
 )
 
 __all__ = [

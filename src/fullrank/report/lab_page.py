@@ -23,14 +23,17 @@ if TYPE_CHECKING:
 COUNTING = (
     "A layer that senses fewer numbers than its neighbours have free features must "
     "confuse some of them: that is counting, and it holds for ExpandingConv and "
-    "CombConv as for all others. The difference shows before the output is made: a "
-    "sum, a mean or one attention head gives way at once, while the aggregate of an "
-    "ExpandingConv with at least as many aggregators as neighbours resists the search."
+    "CombConv as for all others. What a layer aggregates, before the output is made of "
+    "it, is searched for collisions as well: without Re-SUM that is M H, with Re-SUM "
+    "the messages after the MLP, whose sum is the output. Both neighbourhoods of every "
+    "picture were run through the layer once more."
 )
 RANK = (
-    "M holds the coefficients of a neighbourhood, H its features, R = M H what is left "
-    "after aggregation. Kept is rank R / rank H; 1 means that nothing was lost. "
-    "Here neighbourhoods count the node itself."
+    "M holds the coefficients of a neighbourhood, H its features, and R = M H is what "
+    "a layer without Re-SUM aggregates. Kept is rank R / rank H; 1 means that nothing "
+    "was lost. Layers with Re-SUM never form M H, so nothing is said of them here. "
+    "Neighbourhoods count the node itself. Where lines coincide, the wider one below "
+    "stays visible."
 )
 JACOBIAN = (
     "Layers whose coefficients cannot be read are probed by the Jacobian of their "
@@ -47,6 +50,9 @@ SAMPLING = (
     "last ReLU. Each box shows, over the dimensions of one layer, the fraction of "
     "neighbours that are really summed."
 )
+
+#: What a cell begins with that holds no number; the reason follows.
+NOT = "–"
 
 Findings = Mapping[str, Sequence["Finding"]]
 
@@ -98,8 +104,8 @@ def glance(findings: Findings) -> tuple[list[str], list[list[str]]]:
             model,
             finding.profile.name,
             *(_mean(finding.profile, quantity) for quantity in quantities),
-            _caught(finding.output),
-            _caught(finding.aggregate),
+            _caught(finding.output, finding.why_not),
+            _caught(finding.aggregate, finding.why_not),
         ]
         for model, layers in findings.items()
         for finding in layers
@@ -108,14 +114,14 @@ def glance(findings: Findings) -> tuple[list[str], list[list[str]]]:
 
 
 def _mean(profile: "LayerProfile", quantity: str) -> str:
-    if quantity not in profile.quantities():
-        return ""
+    if why_not := profile.why_not(quantity):
+        return f"{NOT} ({why_not})"
     return f"{profile.mean(quantity):.2f}"
 
 
-def _caught(collision: "Collision | None") -> str:
+def _caught(collision: "Collision | None", why_not: str) -> str:
     if collision is None:
-        return ""
+        return f"{NOT} ({why_not})"
     word = "yes" if collision.found else "no"
     return f"{word}, gap {collision.gap:.0e}"
 
@@ -148,7 +154,11 @@ def _by_degree_figure(
         return None
     titles = [f"layer {index + 1}" for index in range(depth)]
     figure = make_subplots(1, depth, shared_yaxes=True, subplot_titles=titles)
-    for (model, profiles), color in zip(shown.items(), cycle(PALETTE), strict=False):
+    # The first lines are the widest, so that lines drawn over them leave a rim.
+    widths = [2 + 3 * (len(shown) - 1 - place) for place in range(len(shown))]
+    for (model, profiles), color, width in zip(
+        shown.items(), cycle(PALETTE), widths, strict=False
+    ):
         for index, profile in enumerate(profiles):
             by_degree = profile.by_degree(quantity)
             figure.add_scatter(
@@ -158,7 +168,8 @@ def _by_degree_figure(
                 legendgroup=model,
                 showlegend=index == 0,
                 mode="lines+markers",
-                line={"color": color},
+                line={"color": color, "width": width},
+                marker={"size": width + 4},
                 row=1,
                 col=index + 1,
             )
@@ -191,8 +202,9 @@ def _sampling_figure(findings: Findings) -> "go.Figure | None":
 
 def _collision_blocks(model: str, finding: "Finding") -> list[Block]:
     output, aggregate = finding.output, finding.aggregate
+    heading = Heading(f"{model}, {finding.profile.name} ({finding.profile.kind})")
     if output is None or aggregate is None:
-        return []
+        return [heading, Text(f"Nothing was searched for: {finding.why_not}.")]
     size = len(output.first)
     if output.found:
         said = (
@@ -213,7 +225,6 @@ def _collision_blocks(model: str, finding: "Finding") -> list[Block]:
         if aggregate.found
         else f"The aggregate resists: gap {aggregate.gap:.1e} at best."
     )
-    heading = Heading(f"{model}, {finding.profile.name} ({finding.profile.kind})")
     return [heading, Text(f"{said} {counts} {also}"), Figure(collision_figure(output))]
 
 

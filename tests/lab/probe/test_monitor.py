@@ -53,7 +53,7 @@ def run(module, batch):
 
 def test_it_logs_rank_and_sampling_of_each_layer_of_any_model(tmp_path):
     torch.manual_seed(0)
-    monitor, collect = RankMonitor(run=run), Collect()
+    monitor, collect = RankMonitor(call=run), Collect()
     trainer = lightning.Trainer(
         max_epochs=2,
         callbacks=[monitor, collect],
@@ -68,14 +68,14 @@ def test_it_logs_rank_and_sampling_of_each_layer_of_any_model(tmp_path):
     trainer.fit(model, DataLoader(graphs(), batch_size=4))
     (logged,) = collect.seen
     assert set(logged) == {
-        "kept/first",
+        "rank M/first",
         "sampling/first",
         "rank M/second",
         "sampling/second",
         "rank J/third",
     }
-    first, second, third = profile(model, monitor.batch, run=run)
-    assert float(logged["kept/first"]) == pytest.approx(first.mean("kept"))
+    first, second, third = profile(model, monitor.batch, call=run)
+    assert float(logged["rank M/first"]) == pytest.approx(first.mean("rank M"))
     assert float(logged["sampling/second"]) == pytest.approx(second.mean("sampling"))
     assert float(logged["rank J/third"]) == third.mean("rank J") == 1
 

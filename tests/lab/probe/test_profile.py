@@ -9,6 +9,7 @@ from torch_geometric.nn import (
     GENConv,
     GINConv,
     PNAConv,
+    RGCNConv,
     SAGEConv,
     TransformerConv,
 )
@@ -43,7 +44,7 @@ def neighbors_with_self(graph, v):
 
 @pytest.mark.parametrize("s", [1, 2, 4, 8])
 def test_ranks_are_those_of_the_plain_matrices(graph, s):
-    conv = ExpandingConv(5, 6, num_aggregators=s).double()
+    conv = ExpandingConv(5, 6, num_aggregators=s, re_sum=False).double()
     (layer,) = profile(conv, graph, rtol=1e-9)
     lin = conv.coefficients.lin
     weight, bias = lin.weight.detach().numpy(), lin.bias.detach().numpy()
@@ -60,7 +61,7 @@ def test_ranks_are_those_of_the_plain_matrices(graph, s):
 
 
 def test_by_degree_is_the_mean_over_nodes_of_that_size(graph):
-    (layer,) = profile(ExpandingConv(5, 6).double(), graph)
+    (layer,) = profile(ExpandingConv(5, 6, re_sum=False).double(), graph)
     by_degree = layer.by_degree("rank R")
     assert sorted(by_degree) == layer.size.unique().tolist()
     for n, value in by_degree.items():
@@ -69,6 +70,29 @@ def test_by_degree_is_the_mean_over_nodes_of_that_size(graph):
     assert layer.mean("rank R") <= 4
     with pytest.raises(ValueError, match="'rank Q'"):
         layer.mean("rank Q")
+
+
+def test_what_was_not_measured_says_why(graph):
+    """R = M H is never formed where the MLP runs before the sum."""
+    (layer,) = profile(ExpandingConv(5, 6).double(), graph)
+    assert set(layer.quantities()) >= {"rank M", "rank H", "sampling"}
+    for quantity in ("rank R", "kept"):
+        assert quantity not in layer.quantities()
+        assert "M H" in layer.why_not(quantity)
+    assert layer.why_not("rank M") == ""
+    (layer,) = profile(GCNConv(5, 6).double(), graph)
+    assert all(map(layer.why_not, ("rank M", "rank R", "kept", "sampling")))
+
+
+def test_arguments_that_a_neighbourhood_lacks_are_named(graph):
+    layer = RGCNConv(5, 6, num_relations=1).double()
+
+    def call(layer, data):
+        return layer(data.x, data.edge_index, torch.zeros(data.num_edges).long())
+
+    (probed,) = profile(layer, graph, call=call)
+    assert probed.quantities() == []
+    assert "edge_type" in probed.why_not("rank J")
 
 
 @pytest.mark.parametrize("make", [ExpandingConv, CombConv])

@@ -1,6 +1,7 @@
 """What reaches the convolutions of a model while it runs."""
 
-from collections.abc import Callable, Iterator
+import inspect
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -12,18 +13,33 @@ from torch_geometric.nn import MessagePassing
 
 from fullrank.errors import ConfigError
 from fullrank.lab.precision import as_double
+from fullrank.lab.probe.neighborhood import Neighborhood, neighborhood_of
+from fullrank.lab.running import Runner, is_layer, runner_of
 from fullrank.nn.resolver import AddEdgeFeatures
+
+COLORS = ("edge_color", "node_color")
 
 
 @dataclass(frozen=True)
 class Call:
-    """One convolution and what it was called with."""
+    """One convolution and what it was called with.
+
+    Attributes:
+        name: Where the convolution is in the model.
+        conv: The convolution.
+        x: Node features.
+        edge_index: The edges.
+        edge_attr: Edge features or weights.
+        attr_name: What the convolution calls them.
+        extra: Everything else that it was given.
+    """
 
     name: str
     conv: torch.nn.Module
     x: Tensor
     edge_index: Tensor
     edge_attr: Tensor | None
+    attr_name: str
     extra: dict[str, Any]
 
     def double(self) -> "Call":
@@ -31,40 +47,48 @@ class Call:
         attr = None if self.edge_attr is None else as_double(self.edge_attr)
         return replace(self, x=self.x.double(), edge_attr=attr)
 
+    @property
+    def unknown(self) -> list[str]:
+        """The arguments that a neighbourhood cut out of the graph cannot be given."""
+        return [name for name in self.extra if name not in COLORS]
+
+    def neighborhood(self, node: int) -> Neighborhood:
+        """The neighbourhood of a node, with its edge features and colours."""
+        colors = {name: self.extra.get(name) for name in COLORS}
+        return neighborhood_of(node, self.x, self.edge_index, self.edge_attr, **colors)
+
+    def run(self, conv: torch.nn.Module, data: Data) -> Tensor:
+        """Run the convolution, or a copy of it, on another graph in the same way."""
+        given = {} if data.edge_attr is None else {self.attr_name: data.edge_attr}
+        given |= {name: data.get(name) for name in COLORS if name in self.extra}
+        return conv(data.x, data.edge_index, **given)
+
 
 @torch.no_grad()
 def record_calls(
-    model: torch.nn.Module,
-    batch: Data,
-    run: Callable[[torch.nn.Module, Data], Any] | None = None,
+    model: torch.nn.Module, batch: Data, call: Runner | None = None
 ) -> list[Call]:
     """Run a model, or one layer, and record what its convolutions are called with.
 
     Args:
         model: A model, or a layer called as ``layer(x, edge_index[, edge_attr])``.
         batch: A PyG graph or batch.
-        run: How to run the model on the batch, by default ``model(batch)``.
+        call: How to run the model, ``call(model, batch)``, if it is called in another
+            way.
     """
     calls: list[Call] = []
+    run = runner_of(model, call)
+    if call is None and is_layer(model):
+        batch = batch.clone()
+        batch.x = batch.x.to(_dtype(model))
     with _evaluation_mode(model), _watched(model, calls):
-        if run is not None:
-            run(model, batch)
-        elif isinstance(model, MessagePassing):
-            model(*_layer_inputs(model, batch))
-        else:
-            model(batch)
+        run(model, batch)
     if not calls:
         raise ConfigError(
             f"{type(model).__name__} called no convolution of PyG or of fullrank, so "
             f"there is nothing to probe"
         )
     return calls
-
-
-def _layer_inputs(layer: MessagePassing, batch: Data) -> tuple[Tensor, ...]:
-    attr = batch.edge_attr if getattr(layer, "edge_dim", None) else None
-    inputs = (batch.x.to(_dtype(layer)), batch.edge_index)
-    return inputs if attr is None else (*inputs, attr)
 
 
 def _dtype(layer: torch.nn.Module) -> torch.dtype:
@@ -110,21 +134,25 @@ def _outermost_convs(
 
 
 def _read_call(name: str, conv: torch.nn.Module, args: tuple, kwargs: dict) -> Call:
-    named = dict(zip(("x", "edge_index", "edge_attr"), args, strict=False)) | kwargs
+    given = inspect.signature(conv.forward).bind(*args, **kwargs).arguments
+    given |= given.pop("kwargs", {})
+    named = {key: _on_cpu(value) for key, value in given.items() if value is not None}
     x, edge_index = named.pop("x", None), named.pop("edge_index", None)
-    if not isinstance(x, Tensor) or not _are_edges(edge_index):
+    if not isinstance(x, Tensor) or not _are_edges(edge_index) or not is_layer(conv):
         raise ConfigError(
             f"the probe reads layers called as layer(x, edge_index[, edge_attr]) with "
-            f"tensors, but {name} is called with {type(x).__name__} and "
-            f"{type(edge_index).__name__}"
+            f"tensors, but {name} ({type(conv).__name__}) is called with "
+            + ", ".join(
+                f"{key}: {type(value).__name__}" for key, value in given.items()
+            )
         )
-    # The name of the third argument in GCN and similar layers.
-    if "edge_weight" in named:
-        named["edge_attr"] = named.pop("edge_weight")
-    attr = named.pop("edge_attr", None)
-    attr = None if attr is None else attr.cpu()
-    extra = {key: v.cpu() if isinstance(v, Tensor) else v for key, v in named.items()}
-    return Call(name, conv, x.cpu(), edge_index.cpu(), attr, extra)
+    attr_name = "edge_weight" if "edge_weight" in named else "edge_attr"
+    attr = named.pop(attr_name, None)
+    return Call(name, conv, x, edge_index, attr, attr_name, named)
+
+
+def _on_cpu(value: Any) -> Any:
+    return value.cpu() if isinstance(value, Tensor) else value
 
 
 def _are_edges(value: Any) -> bool:

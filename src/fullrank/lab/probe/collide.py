@@ -1,22 +1,21 @@
 """Find two different neighbourhoods that a layer cannot tell apart."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
-from torch.autograd.functional import jacobian
 
 from fullrank.errors import ConfigError
 from fullrank.lab.precision import frozen_copy
-from fullrank.lab.probe.hooks import aggregates
-from fullrank.lab.probe.jacobian import run_on
 from fullrank.lab.probe.neighborhood import Neighborhood
+from fullrank.lab.probe.reader import Reader
+from fullrank.lab.running import Runner, runner_of
 from fullrank.lab.theory.coefficient_rank import null_space
 from fullrank.lab.theory.distance import multiset_distance, nearest_reordering
-from fullrank.nn.conv.base import RankConv
 
 TOLERANCE = 1e-9
+REPLAY_TOLERANCE = 1e-6
 NEWTON_STEPS = 40
 
 
@@ -25,18 +24,21 @@ class Collision:
     """Two neighbourhoods and what a layer makes of them.
 
     Attributes:
-        found: Whether the outputs agree, to 1e-9 of their size.
+        found: Whether what was compared agrees to 1e-9 of its size. Aggregates count
+            only if the layer, run on both, also gives the same output to 1e-6.
         first: The given neighbourhood.
-        second: The other one, with the same centre, size and degrees.
-        outputs: The layer's output for each, in float64.
-        gap: Largest difference of the outputs; if nothing was found, the smallest gap
-            that was reached.
+        second: The other one, with the same centre, size, degrees and edges.
+        outputs: What was compared, the layer's output or aggregate for each, in
+            float64.
+        gap: Largest difference of the two; if nothing was found, the smallest that
+            was reached.
         distance: How far the neighbours of the second are from every reordering of
             those of the first.
         starts: How many starting points were tried.
         free: How many numbers the search may change, the neighbours' features.
         sensed: On how many of them the output depends near the first neighbourhood,
             the rank of its Jacobian; if fewer than `free`, a collision is near.
+        replayed: Largest difference of the layer's outputs for the two.
     """
 
     found: bool
@@ -48,6 +50,7 @@ class Collision:
     starts: int
     free: int
     sensed: int
+    replayed: float
 
     def __str__(self) -> str:
         if self.found:
@@ -65,52 +68,68 @@ def collide(
     distance: float = 0.5,
     starts: int = 20,
     seed: int = 0,
+    call: Runner | None = None,
 ) -> Collision:
     """Look for a second neighbourhood that a layer maps where it maps the first.
 
     The search leaves the first neighbourhood along directions that the layer ignores
     (the null space of its Jacobian), which already arrives if the layer is linear, and
     then returns to the wanted output by Newton steps that are kept at a distance from
-    every reordering of the first.
+    every reordering of the first. What is found is run through the layer once more.
 
     A layer whose output has fewer numbers than the neighbours have free features
     always collides, ours included: that is counting, not weakness. What differs is the
-    *aggregate*, from which the output is computed.
+    *aggregate*, from which the output is computed: the sum of the expansion for our
+    layers without Re-SUM. With Re-SUM the messages after the MLP are summed, so that
+    aggregate and output are the same.
 
     Args:
-        layer: Any layer called as ``layer(x, edge_index[, edge_attr])``.
+        layer: A layer called as ``layer(x, edge_index[, edge_attr])``, or a model
+            called with a graph.
         neighborhood: The first one; a tensor holds the centre's features in row 0.
         of: Compare the layer's ``"output"``, or the ``"aggregate"`` it comes from.
         distance: How different the second must be from every reordering.
         starts: How many starting points to try, each in a different direction.
         seed: Seeds the directions.
+        call: How to run the layer on a graph, ``call(layer, data)``, if it is called in
+            another way. The output is the graph's, or that of its first node.
     """
     if isinstance(neighborhood, Tensor):
         neighborhood = Neighborhood(neighborhood)
     if len(neighborhood) < 2:
         raise ValueError("collide needs at least one neighbour, got only the centre")
+    if not neighborhood.x.is_floating_point():
+        raise ConfigError(
+            f"collide moves features, and {neighborhood.x.dtype} holds categories; "
+            f"collide the layers behind the encoder instead"
+        )
     first = neighborhood.double()
-    read = _reader(frozen_copy(layer), first, of)
+    layer, run = frozen_copy(layer), runner_of(layer, call)
+    read = Reader(layer, first, of, run)
     origin = first.x[1:].clone()  # [n - 1, d]
     wanted = read(origin)
     search = _Search(read, origin, wanted, distance)
-    ignored = null_space(jacobian(read, origin).flatten(1), rtol=1e-9)
+    ignored = null_space(read.jacobian(origin), rtol=1e-9)
     count = 0
     for start in _starting_points(origin, ignored, distance, starts, seed):
         count += 1
         if search.descend(start):
             break
-    second = first.with_neighbors(search.best)
+    output = read if of == "output" else Reader(layer, first, "output", run)
+    outputs = output(origin), output(search.best)
+    replayed = float((outputs[0] - outputs[1]).abs().max())
+    same = replayed <= REPLAY_TOLERANCE * (float(outputs[0].abs().max()) or 1.0)
     return Collision(
-        found=search.gap <= search.tolerance,
+        found=search.gap <= search.tolerance and same,
         first=first,
-        second=second,
+        second=first.with_neighbors(search.best),
         outputs=(wanted, read(search.best)),
         gap=search.gap,
         distance=multiset_distance(origin, search.best),
         starts=count,
         free=origin.numel(),
         sensed=origin.numel() - ignored.size(1),
+        replayed=replayed,
     )
 
 
@@ -119,7 +138,7 @@ class _Search:
 
     def __init__(
         self,
-        read: Callable[[Tensor], Tensor],
+        read: Reader,
         origin: Tensor,
         wanted: Tensor,
         distance: float,
@@ -146,7 +165,7 @@ class _Search:
         return self.gap <= self.tolerance
 
     def _step(self, point: Tensor, error: Tensor) -> tuple[Tensor, Tensor]:
-        slope = jacobian(self.read, point).flatten(1)  # [outputs, (n - 1) d]
+        slope = self.read.jacobian(point)  # [outputs, (n - 1) d]
         step = (torch.linalg.pinv(slope, rtol=1e-10) @ error).view_as(point)
         for size in (1.0, 0.5, 0.25, 0.1):
             candidate = self._away(point - size * step)
@@ -196,38 +215,3 @@ def _directions(count: int, index: int, generator: torch.Generator) -> Tensor:
     chosen = int(torch.randint(count, (1,), generator=generator))
     alone[chosen] = mixture[chosen].sign()
     return alone
-
-
-def _reader(
-    layer: torch.nn.Module, neighborhood: Neighborhood, of: str
-) -> Callable[[Tensor], Tensor]:
-    """The layer's output at the centre, as a function of the neighbours' features."""
-    if of not in ("output", "aggregate"):
-        raise ValueError(f"of must be 'output' or 'aggregate', got {of!r}")
-    run = _run if of == "output" else _aggregate
-
-    def read(neighbors: Tensor) -> Tensor:
-        return run(layer, neighborhood.with_neighbors(neighbors))
-
-    return read
-
-
-def _run(layer: torch.nn.Module, neighborhood: Neighborhood) -> Tensor:
-    graph = neighborhood.graph()
-    return run_on(layer, graph.x, graph)[0].flatten()
-
-
-def _aggregate(layer: torch.nn.Module, neighborhood: Neighborhood) -> Tensor:
-    """The centre's aggregate: the summed expansion, or that of a PyG layer."""
-    if isinstance(layer, RankConv):
-        graph = neighborhood.graph()
-        local = layer.neighborhoods(graph.x, graph.edge_index, graph.edge_attr)
-        expanded = layer.expand(local, layer.read_coefficients(local))
-        return expanded[local.dst == 0].sum(dim=0)
-    seen = aggregates(layer, lambda: _run(layer, neighborhood))
-    if not seen:
-        raise ConfigError(
-            f"{type(layer).__name__} never calls MessagePassing.aggregate, so it has "
-            f"no aggregate to collide; collide its output instead"
-        )
-    return torch.cat([aggregate[0].flatten() for aggregate in seen])

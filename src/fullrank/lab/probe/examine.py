@@ -1,5 +1,6 @@
 """Everything the lab can say about the layers of a model on real graphs."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
@@ -9,8 +10,9 @@ from torch_geometric.utils import degree
 from fullrank.lab.precision import double, frozen_copy
 from fullrank.lab.probe.calls import Call, record_calls
 from fullrank.lab.probe.collide import Collision, collide
-from fullrank.lab.probe.neighborhood import Neighborhood, neighborhood_of
+from fullrank.lab.probe.neighborhood import Neighborhood
 from fullrank.lab.probe.profile import LayerProfile, profile_call
+from fullrank.lab.running import Runner
 from fullrank.lab.theory.coefficient_rank import numerical_rank
 
 PREFERRED_SIZE = 4
@@ -27,14 +29,18 @@ class Finding:
         profile: Ranks and sampling.
         output: A collision of the layer's output.
         aggregate: A collision of the aggregate that the output is made of.
+        why_not: Why no collision was searched for; empty if one was.
     """
 
     profile: LayerProfile
     output: Collision | None
     aggregate: Collision | None
+    why_not: str = ""
 
 
-def examine(model: torch.nn.Module, batch: Data, seed: int = 0) -> list[Finding]:
+def examine(
+    model: torch.nn.Module, batch: Data, seed: int = 0, call: Runner | None = None
+) -> list[Finding]:
     """Profile every convolution of a model and collide it on a real neighbourhood.
 
     The model runs as a copy in float64, so that small singular values count.
@@ -43,20 +49,32 @@ def examine(model: torch.nn.Module, batch: Data, seed: int = 0) -> list[Finding]
         model: A model called with the batch, or a layer.
         batch: A PyG graph or batch.
         seed: Seeds the search for collisions.
+        call: How to run the model, ``call(model, batch)``, if it is called in another
+            way.
     """
-    calls = record_calls(frozen_copy(model), double(batch))
-    return [_examine(call, seed) for call in calls]
+    return [finding for finding, _ in examining(model, batch, seed, call)]
+
+
+def examining(
+    model: torch.nn.Module, batch: Data, seed: int = 0, call: Runner | None = None
+) -> Iterator[tuple[Finding, int]]:
+    """:func:`examine` layer by layer, each with the number of layers in all."""
+    calls = record_calls(frozen_copy(model), double(batch), call)
+    for recorded in calls:
+        yield _examine(recorded, seed), len(calls)
 
 
 def _examine(call: Call, seed: int) -> Finding:
     profile = profile_call(call, rtol=RTOL)
+    if call.unknown:
+        return Finding(profile, None, None, profile.how)
     local = _pick_neighborhood(call)
-    colored = any(value is not None for value in call.extra.values())
-    if local is None or colored:
-        return Finding(profile, None, None)
+    if local is None:
+        return Finding(profile, None, None, "no node has two neighbours")
     distance = 0.25 * max(float(local.x[1:].norm()), 0.1)
+
     output, aggregate = (
-        collide(call.conv, local, of, distance=distance, starts=STARTS, seed=seed)
+        collide(call.conv, local, of, distance, STARTS, seed, call.run)
         for of in ("output", "aggregate")
     )
     return Finding(profile, output, aggregate)
@@ -72,7 +90,5 @@ def _pick_neighborhood(call: Call) -> Neighborhood | None:
     unlike = (sizes - PREFERRED_SIZE).abs() * 2 - (sizes > PREFERRED_SIZE).long()
     unlike[sizes < 3] = unlike.max() + 1
     nodes = (unlike == unlike.min()).nonzero().flatten()[:CANDIDATES].tolist()
-    found = [
-        neighborhood_of(node, call.x, call.edge_index, call.edge_attr) for node in nodes
-    ]
+    found = [call.neighborhood(node) for node in nodes]
     return max(found, key=lambda local: int(numerical_rank(local.x[1:], RTOL)))

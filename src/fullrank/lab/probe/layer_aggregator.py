@@ -1,19 +1,26 @@
 r"""A layer as an aggregator of the neighbourhood of one node.
 
-Where a layer is a function of a known aggregator, the result says so by its structure,
-which is what proofs are made of: GCN is a map after nMEAN, GIN-0 an MLP after SUM.
+Whatever is said of a layer is said of what it does when it runs. Where it is also known
+to be a function of a simple aggregator, GCN of nMEAN or GIN-0 of SUM, that structure is
+what proofs are made of, and it is believed only if the layer, run on random
+neighbourhoods, does what the structure says.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
+import inspect
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import torch
 from torch import Tensor
+from torch_geometric.data import Batch
 from torch_geometric.nn import GCNConv, GINConv
 from torch_geometric.nn.aggr import SumAggregation
 
+from fullrank.errors import ConfigError
 from fullrank.lab.precision import frozen_copy
-from fullrank.lab.probe.neighborhood import Neighborhood
+from fullrank.lab.probe.neighborhood import Neighborhood, batch_of
+from fullrank.lab.running import Runner, centers, runner_of
 from fullrank.lab.theory.aggregators import (
     MEAN,
     NMEAN,
@@ -27,17 +34,25 @@ from fullrank.nn import (
     Coefficients,
     ExpandingConv,
     MeanCoefficients,
-    Neighborhoods,
     OneCoefficients,
     Stack,
     SymmetricNormCoefficients,
+    ThreeStageGAT,
+    ThreeStageGCN,
+    ThreeStageGIN0,
 )
+from fullrank.nn.neighborhoods import read_neighborhoods
+
+AGREE = 1e-8
+EXAMPLES = 12
+WIDEST = 256
 
 _KNOWN_COEFFICIENTS: dict[type[Coefficients], Aggregator] = {
     OneCoefficients: SUM,
     MeanCoefficients: MEAN,
     SymmetricNormCoefficients: NMEAN,
 }
+_EXPANDING = (ExpandingConv, ThreeStageGAT, ThreeStageGCN, ThreeStageGIN0)
 
 
 @dataclass(frozen=True, repr=False)
@@ -45,64 +60,106 @@ class NeighborhoodAggregator(Aggregator):
     """A function of a centre, its neighbours and their degrees.
 
     Args:
-        function: From a neighbourhood in float64 to a tensor.
+        function: From a batch of stars in float64 to a row for each.
         name: Its name.
-        uses_degrees: Whether it reads the degrees.
+        dim: How wide the rows are that it takes.
+        structure: The same function made of simpler aggregators, as far as it is
+            known and was seen to agree.
     """
 
-    function: Callable[[Neighborhood], Tensor]
+    function: Callable[[Batch], Tensor]
     name: str
-    uses_degrees: bool
+    dim: int = 1
+    structure: Aggregator | None = None
+    uses_degrees = True
     reads_center = True
 
     def encode(self, x: Multiset) -> tuple:
-        degrees = None if x.degrees is None else torch.tensor(x.degrees)
-        rows = torch.from_numpy(x.numpy())
-        return tuple(self.function(Neighborhood(rows, degrees)).flatten().tolist())
+        return self.encode_all([x])[0]
+
+    @torch.no_grad()
+    def encode_all(self, multisets: Sequence[Multiset]) -> list[tuple]:
+        stars = batch_of([_neighborhood(x) for x in multisets])
+        return [tuple(row) for row in self.function(stars).tolist()]
 
 
-def as_aggregator(layer: torch.nn.Module, name: str | None = None) -> Aggregator:
+def _neighborhood(x: Multiset) -> Neighborhood:
+    degrees = None if x.degrees is None else torch.tensor(x.degrees)
+    return Neighborhood(torch.from_numpy(x.numpy()), degrees)
+
+
+def as_aggregator(
+    layer: torch.nn.Module, name: str | None = None, call: Runner | None = None
+) -> Aggregator:
     """The function of a layer from the neighbourhood of a node to its new features.
 
     Args:
-        layer: Any layer called as ``layer(x, edge_index)``.
+        layer: Any layer called as ``layer(x, edge_index)``, or a model called with a
+            graph.
         name: Its name, by default that of the class.
+        call: How to run the layer on a graph, ``call(layer, data)``, if it is called in
+            another way. What is run in another way is never proved anything of.
+
+    Raises:
+        ConfigError: If the layer is not a function of the neighbourhood: if its output
+            is random, or depends on the order of the neighbours.
     """
     name = name or type(layer).__name__
+    run = runner_of(layer, call)
     layer = frozen_copy(layer)
-    if isinstance(layer, GCNConv) and _is_plain_gcn(layer):
-        return After(lambda r: _affine(layer, r), NMEAN, name=name)
-    if isinstance(layer, GINConv) and float(layer.eps) == 0:
-        return After(layer.nn, SUM, name=name)
-    if isinstance(layer, ExpandingConv) and _sums_before_its_mlp(layer):
-        return After(layer.mlp, coefficient_aggregator(layer.coefficients), name=name)
-    return NeighborhoodAggregator(
-        lambda local: _center_output(layer, local), name, True
-    )
+
+    def function(stars: Batch) -> Tensor:
+        return centers(run(layer, stars), stars)
+
+    aggregator = _sized(NeighborhoodAggregator(function, name), layer)
+    _check_is_function(aggregator)
+    structure = None if call is not None else _structure(layer, name)
+    return _with_structure(aggregator, structure)
 
 
 def coefficient_aggregator(coefficients: Coefficients) -> Aggregator:
     r"""The aggregator :math:`\sum_u m_{uv} h_u^{\top}` of a coefficient module."""
-    if isinstance(coefficients, Stack):
-        parts = (part for part in coefficients.parts if isinstance(part, Coefficients))
-        return Product(tuple(map(coefficient_aggregator, parts)))
-    if coefficients.num_aggregators == 1 and type(coefficients) in _KNOWN_COEFFICIENTS:
-        return _KNOWN_COEFFICIENTS[type(coefficients)]
     frozen = frozen_copy(coefficients)
 
-    def aggregate(local: Neighborhood) -> Tensor:
-        n = len(local)
-        pairs = Neighborhoods(
-            local.x, local.x[:1], torch.arange(n), torch.zeros(n, dtype=torch.long)
+    def aggregate(stars: Batch) -> Tensor:
+        source, target = stars.edge_index
+        local = read_neighborhoods(
+            stars.x, (source, target), None, None, self_loops=True
         )
-        return frozen(pairs).T @ local.x  # [s, d]
+        expanded = frozen(local)[:, :, None] * local.neighbors()[:, None, :]
+        sums = expanded.new_zeros(stars.num_nodes, *expanded.shape[1:])
+        return centers(sums.index_add(0, local.dst, expanded), stars)  # [B, s * d]
 
     name = f"Σ m h of {type(coefficients).__name__}"
-    return NeighborhoodAggregator(aggregate, name, uses_degrees=False)
+    aggregator = _sized(NeighborhoodAggregator(aggregate, name), coefficients)
+    return _with_structure(aggregator, _known(coefficients))
 
 
-def _is_plain_gcn(layer: GCNConv) -> bool:
-    return layer.normalize and layer.add_self_loops and not layer.improved
+def _known(coefficients: Coefficients) -> Aggregator | None:
+    if type(coefficients) is Stack:
+        parts = (part for part in coefficients.parts if isinstance(part, Coefficients))
+        return Product(tuple(map(coefficient_aggregator, parts)))
+    if coefficients.num_aggregators == 1:
+        return _KNOWN_COEFFICIENTS.get(type(coefficients))
+    return None
+
+
+def _structure(layer: torch.nn.Module, name: str) -> Aggregator | None:
+    """What a layer of exactly this class does if nothing about it was changed."""
+    if not (type(layer) in (GCNConv, GINConv) or type(layer) in _EXPANDING):
+        return None
+    if isinstance(layer, GCNConv):
+        if layer.normalize and layer.add_self_loops and not layer.improved:
+            return After(lambda r: _affine(layer, r), NMEAN, name=name)
+    elif isinstance(layer, GINConv):
+        if float(layer.eps) == 0:
+            return After(layer.nn, SUM, name=name)
+    elif isinstance(layer, ExpandingConv):
+        sums = type(layer.aggr_module) is SumAggregation
+        if sums and layer.self_loops and not layer.re_sum:
+            inner = coefficient_aggregator(layer.coefficients)
+            return After(layer.mlp, inner, name=name)
+    return None
 
 
 def _affine(layer: GCNConv, aggregated: Tensor) -> Tensor:
@@ -110,11 +167,90 @@ def _affine(layer: GCNConv, aggregated: Tensor) -> Tensor:
     return out if layer.bias is None else out + layer.bias
 
 
-def _sums_before_its_mlp(layer: ExpandingConv) -> bool:
-    sums = isinstance(layer.aggr_module, SumAggregation)
-    return sums and layer.self_loops and not layer.re_sum
+def _with_structure(
+    aggregator: NeighborhoodAggregator, structure: Aggregator | None
+) -> Aggregator:
+    """Believe a structure if the aggregator agrees with it on random neighbourhoods."""
+    if structure is None:
+        return aggregator
+    examples = _examples(aggregator.dim)
+    try:
+        claimed = [torch.from_numpy(structure(x)) for x in examples]
+    except (RuntimeError, ValueError, TypeError, IndexError):
+        return aggregator  # such as an MLP that cannot run on one row
+    if all(map(_same, aggregator.encode_all(examples), claimed)):
+        return replace(aggregator, structure=structure)
+    return aggregator
 
 
-def _center_output(layer: torch.nn.Module, local: Neighborhood) -> Tensor:
-    graph = local.graph()
-    return layer(graph.x, graph.edge_index)[0]
+def _check_is_function(aggregator: NeighborhoodAggregator) -> None:
+    examples = _examples(aggregator.dim)
+    first = aggregator.encode_all(examples)
+    if not all(map(_same, aggregator.encode_all(examples), first)):
+        raise ConfigError(
+            f"{aggregator} gives another output each time it runs, so it is no "
+            f"function of a neighbourhood"
+        )
+    swapped = [_reversed(x) for x in examples]
+    if not all(map(_same, aggregator.encode_all(swapped), first)):
+        raise ConfigError(
+            f"the output of {aggregator} depends on the order of the neighbours, so it "
+            f"is no function of their multiset"
+        )
+    if not all(_same(aggregator.encode(examples[i]), first[i]) for i in (0, -1)):
+        raise ConfigError(
+            f"the output of {aggregator} for a node depends on other graphs in the "
+            f"batch, so it is no function of the node's neighbourhood"
+        )
+
+
+def _same(one, other) -> bool:
+    a, b = (torch.as_tensor(z, dtype=torch.float64).flatten() for z in (one, other))
+    return a.shape == b.shape and torch.allclose(a, b, rtol=AGREE, atol=AGREE)
+
+
+def _reversed(x: Multiset) -> Multiset:
+    order = [0, *range(len(x) - 1, 0, -1)]
+    degrees = None if x.degrees is None else [x.degrees[i] for i in order]
+    return Multiset(x.rows[order], degrees)
+
+
+@lru_cache(maxsize=32)
+def _examples(width: int) -> tuple[Multiset, ...]:
+    """Random neighbourhoods of 2 to 7 rows and of several scales, with degrees, some
+    with equal rows."""
+    generator = torch.Generator().manual_seed(0)
+    examples = []
+    for index in range(EXAMPLES):
+        n = 2 + index % 6
+        x = torch.randn(n, width, generator=generator) * (0.1, 1.0, 10.0)[index % 3]
+        if index % 4 == 0:
+            x[-1] = x[0]
+        degrees = torch.randint(2, 8, (n,), generator=generator).tolist()
+        examples.append(Multiset(x.tolist(), (n, *degrees[1:])))
+    return tuple(examples)
+
+
+def _sized(
+    aggregator: NeighborhoodAggregator, module: torch.nn.Module
+) -> NeighborhoodAggregator:
+    """Find out how wide the rows are that an aggregator takes: as wide as the module
+    says, else the least that it runs on."""
+    declared = getattr(module, "in_channels", None)
+    dims: Iterable[int] = range(1, WIDEST + 1)
+    if isinstance(declared, int) and declared > 0:
+        dims = [declared]
+    reason: Exception | None = None
+    for dim in dims:
+        try:
+            aggregator.encode(_examples(dim)[0])
+        except Exception as error:  # a wrong width raises anything in other libraries
+            reason = error
+        else:
+            return replace(aggregator, dim=dim)
+    arguments = ", ".join(inspect.signature(module.forward).parameters)
+    raise ConfigError(
+        f"{aggregator}({arguments}) does not run on the features and edges of a "
+        f"neighbourhood ({type(reason).__name__}: {reason}); say how to run it: "
+        f"call=lambda layer, data: layer(...)"
+    ) from reason

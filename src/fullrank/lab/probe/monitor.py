@@ -1,13 +1,10 @@
 """Log rank and sampling while a model trains."""
 
-from collections.abc import Callable
-from typing import Any
-
-import torch
 from torch_geometric.data import Data
 
 from fullrank.errors import MissingPackage
 from fullrank.lab.probe.profile import profile
+from fullrank.lab.running import Runner
 
 try:
     from lightning import Callback
@@ -21,14 +18,14 @@ class RankMonitor(Callback):
     """Log how much rank each convolution keeps, and what share of neighbours it sums.
 
     Works with any Lightning module that holds convolutions of PyG or of fullrank. The
-    first training batch is kept and probed at the end of the epochs. Logged are
-    ``kept/<layer>`` and ``sampling/<layer>`` for layers whose coefficients can be
-    read, ``rank M/<layer>`` for CombConv, and ``rank J/<layer>`` or
-    ``rank J (moving)/<layer>`` for others.
+    first training batch is kept and probed at the end of the epochs. Of layers whose
+    coefficients can be read, ``kept/<layer>`` is logged, or with Re-SUM, which never
+    forms M H, ``rank M/<layer>`` and ``sampling/<layer>``; of CombConv
+    ``rank M/<layer>``; of others ``rank J/<layer>`` or ``rank J (moving)/<layer>``.
 
     Args:
         every_n_epochs: How often to probe.
-        run: How to run the module on a batch, by default ``module(batch)``.
+        call: How to run the module on a batch, by default ``module(batch)``.
         max_nodes: As in :func:`fullrank.lab.profile`.
     """
 
@@ -37,13 +34,13 @@ class RankMonitor(Callback):
     def __init__(
         self,
         every_n_epochs: int = 1,
-        run: Callable[[torch.nn.Module, Data], Any] | None = None,
+        call: Runner | None = None,
         max_nodes: int = 50,
     ):
         if every_n_epochs < 1:
             raise ValueError(f"every_n_epochs must be at least 1, got {every_n_epochs}")
         self.every_n_epochs = every_n_epochs
-        self.run = run
+        self.call = call
         self.max_nodes = max_nodes
         self.batch: Data | None = None
 
@@ -55,7 +52,7 @@ class RankMonitor(Callback):
         if self.batch is None or trainer.current_epoch % self.every_n_epochs:
             return
         for layer in profile(
-            pl_module, self.batch, max_nodes=self.max_nodes, run=self.run
+            pl_module, self.batch, max_nodes=self.max_nodes, call=self.call
         ):
             measured = [name for name in self.LOGGED if name in layer.quantities()]
             if "kept" in measured:

@@ -6,18 +6,18 @@ Jacobian of its output with respect to each neighbour.
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
 
 import torch
 from torch import Tensor
-from torch_geometric.data import Batch, Data
+from torch_geometric.data import Data
 from torch_geometric.utils import cumsum, degree
 
 from fullrank.errors import DataError
 from fullrank.lab.precision import frozen_copy
 from fullrank.lab.probe.calls import Call, record_calls
 from fullrank.lab.probe.jacobian import has_fixed_weights, neighbor_slopes
-from fullrank.lab.probe.neighborhood import neighborhood_of
+from fullrank.lab.probe.neighborhood import batch_of
+from fullrank.lab.running import Runner
 from fullrank.lab.theory.coefficient_rank import ranks
 from fullrank.nn import CombConv
 from fullrank.nn.conv.base import RankConv
@@ -27,6 +27,15 @@ MAX_NODES = 200
 READ = "coefficients"
 FIXED = "jacobian"
 MOVING = "moving jacobian"
+QUANTITIES = (
+    "rank M",
+    "rank H",
+    "rank R",
+    "kept",
+    "rank J",
+    "rank J (moving)",
+    "sampling",
+)
 
 
 @dataclass(frozen=True)
@@ -38,11 +47,14 @@ class LayerProfile:
         kind: Its class.
         how: ``"coefficients"`` if M was read; ``"jacobian"`` if it was probed with
             the weights of the neighbours held fixed; ``"moving jacobian"`` if the
-            weights moved along, which is a different quantity, not to be compared.
+            weights moved along, which is a different quantity, not to be compared;
+            otherwise why nothing could be measured.
         size: Number of neighbours n; for layers that were read it counts the node
             itself, as :math:`\\mathcal{N}(v)` does.
         values: The measured quantities by name: ``rank M``, ``rank H``, ``rank R``,
             ``kept``, ``rank J``, ``rank J (moving)`` and the effective ranks.
+            R = M H, and what is kept of the rank of H in it, belong to layers that
+            form M H: those without Re-SUM.
         sampling: For Re-SUM layers the fraction of neighbours that each dimension
             really sums over, ``[N, out]``.
     """
@@ -68,13 +80,33 @@ class LayerProfile:
         """The quantities that :meth:`mean` and :meth:`by_degree` accept."""
         return [*self.values, *(["sampling"] if self.sampling is not None else [])]
 
+    def why_not(self, quantity: str) -> str:
+        """Why a quantity was not measured of this layer; empty if it was."""
+        if quantity in self.quantities():
+            return ""
+        if self.how not in (READ, FIXED, MOVING):
+            return self.how
+        if quantity in ("rank R", "kept") and self.how == READ:
+            return (
+                "sums messages after the MLP, never M H"
+                if "rank H" in self.values
+                else "weighs each dimension on its own"
+            )
+        if quantity.startswith("rank J"):
+            return "M was read" if self.how == READ else f"probed as {self.how}"
+        if quantity == "sampling":
+            return "no ReLU before the sum"
+        if quantity == "rank H":
+            return "weighs each dimension on its own"
+        return "M cannot be read" if quantity in QUANTITIES else "unknown quantity"
+
     def _per_node(self, quantity: str) -> Tensor:
         if quantity == "sampling" and self.sampling is not None:
             return self.sampling.mean(dim=1)
         if quantity not in self.values:
             raise ValueError(
-                f"{self.name} has no {quantity!r}; choose one of "
-                f"{', '.join(self.quantities())}"
+                f"{self.name} has no {quantity!r} ({self.why_not(quantity)}); choose "
+                f"one of {', '.join(self.quantities())}"
             )
         return self.values[quantity]
 
@@ -85,7 +117,7 @@ def profile(
     batch: Data,
     rtol: float = RTOL,
     max_nodes: int = MAX_NODES,
-    run: Callable[[torch.nn.Module, Data], Any] | None = None,
+    call: Runner | None = None,
 ) -> list[LayerProfile]:
     """Measure every convolution of a model, or one layer, on a batch of graphs.
 
@@ -99,11 +131,11 @@ def profile(
             model.
         max_nodes: How many nodes are probed, drawn at random, where a Jacobian is
             needed.
-        run: How to run the model on the batch, by default ``model(batch)``.
+        call: How to run the model, ``call(model, batch)``, if it is called in another
+            way.
     """
-    return [
-        profile_call(call, rtol, max_nodes) for call in record_calls(model, batch, run)
-    ]
+    calls = record_calls(model, batch, call)
+    return [profile_call(recorded, rtol, max_nodes) for recorded in calls]
 
 
 def profile_call(
@@ -116,7 +148,7 @@ def profile_call(
 
 
 def _profile_coefficients(call: Call, rtol: float) -> LayerProfile:
-    """Read M_v, H_v and R_v = M_v H_v of every node."""
+    """Read M_v and H_v of every node, and R_v = M_v H_v where the layer forms it."""
     conv = frozen_copy(call.conv)
     assert isinstance(conv, RankConv)
     call = call.double()
@@ -131,6 +163,7 @@ def _profile_coefficients(call: Call, rtol: float) -> LayerProfile:
     if not isinstance(conv, CombConv):
         features = local.neighbors()
         grouped.measure("H", values, rtol, lambda rows: features[rows])
+    if not (conv.re_sum or isinstance(conv, CombConv)):
         grouped.measure(
             "R", values, rtol, lambda rows: coefficients[rows].mT @ features[rows]
         )
@@ -185,16 +218,16 @@ class _Grouped:
 
 def _profile_jacobian(call: Call, rtol: float, max_nodes: int) -> LayerProfile:
     """Unfold the Jacobian of some nodes' outputs over their neighbours."""
+    if call.unknown:
+        how = f"a neighbourhood alone has no {', '.join(call.unknown)}"
+        return LayerProfile(call.name, type(call.conv).__name__, how, torch.empty(0))
     conv = frozen_copy(call.conv)
     call = call.double()
-    stars = [
-        neighborhood_of(node, call.x, call.edge_index, call.edge_attr)
-        for node in _draw_nodes(call, max_nodes).tolist()
-    ]
-    union = Batch.from_data_list([star.graph() for star in stars])
-    how = FIXED if has_fixed_weights(conv, union) else MOVING
+    stars = [call.neighborhood(node) for node in _draw_nodes(call, max_nodes).tolist()]
+    union = batch_of(stars)
+    how = FIXED if has_fixed_weights(conv, union, call.run) else MOVING
     with torch.enable_grad():
-        slopes = neighbor_slopes(conv, union)  # [N, out * in]
+        slopes = neighbor_slopes(conv, union, call.run)  # [N, out * in]
     size = torch.tensor([len(star) - 1 for star in stars])
     # In each star the centre comes first and the neighbours follow.
     star = torch.arange(len(stars)).repeat_interleave(size)

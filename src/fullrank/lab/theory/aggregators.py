@@ -90,16 +90,25 @@ class Aggregator:
             on them, and hence equivariant.
         uses_degrees: Whether it reads the degrees of a multiset.
         reads_center: Whether it treats the first row as the centre of the others.
+        dim: How wide the rows must be; 1 for those that take any.
+        structure: The same function made of simpler aggregators, for proofs; evidence
+            against it comes from the aggregator itself.
     """
 
     name: str
     linear = False
     uses_degrees = False
     reads_center = False
+    dim: int = 1
+    structure: "Aggregator | None" = None
 
     def encode(self, x: Multiset) -> tuple:
         """The output, or an injective function of it, in fractions where possible."""
         raise NotImplementedError
+
+    def encode_all(self, multisets: Sequence[Multiset]) -> list[tuple]:
+        """:meth:`encode` of each."""
+        return [self.encode(x) for x in multisets]
 
     def __call__(self, x: Multiset) -> np.ndarray:
         """The output in float64."""
@@ -165,6 +174,10 @@ class Product(Aggregator):
     def reads_center(self) -> bool:  # type: ignore[override]
         return any(part.reads_center for part in self.parts)
 
+    @property
+    def dim(self) -> int:  # type: ignore[override]
+        return max(part.dim for part in self.parts)
+
     def encode(self, x: Multiset) -> tuple:
         return tuple(value for part in self.parts for value in part.encode(x))
 
@@ -184,6 +197,10 @@ class _Wrapper(Aggregator):
     @property
     def reads_center(self) -> bool:  # type: ignore[override]
         return self.inner.reads_center
+
+    @property
+    def dim(self) -> int:  # type: ignore[override]
+        return self.inner.dim
 
 
 @dataclass(frozen=True, repr=False)

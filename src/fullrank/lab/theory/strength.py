@@ -29,6 +29,7 @@ from fullrank.lab.theory.exact import null_space, rank
 
 SAME = 1e-9
 DIFFERENT = 1e-6
+FIRST = 8
 
 
 @dataclass(frozen=True)
@@ -48,9 +49,9 @@ class Witness:
     Attributes:
         first, second: The multisets.
         confusing, telling: The aggregators.
-        exact: Whether both statements hold in rational arithmetic; otherwise the
-            outputs of `confusing` agree to 1e-9 and those of `telling` differ by more
-            than 1e-6, relative to their size.
+        exact: Whether both statements hold in rational arithmetic; otherwise, as for
+            every layer, the outputs of `confusing` agree to 1e-9 and those of `telling`
+            differ by more than 1e-6, relative to their size.
     """
 
     first: Multiset
@@ -122,27 +123,39 @@ class Comparison:
         )
 
 
-def compare(f: Aggregator, g: Aggregator, dim: int = 1) -> Comparison:
-    """Place two aggregators in the partial order of distinguishing strength.
+def as_strong(f: Aggregator, g: Aggregator, dim: int | None = None) -> Evidence:
+    r"""Evidence for or against :math:`f \succeq g`.
 
     Args:
         f: One aggregator.
         g: The other.
-        dim: Width of the rows among which witnesses are searched.
+        dim: Width of the rows among which witnesses are searched, by default the least
+            that both take.
     """
-    return Comparison(f, g, as_strong(f, g, dim), as_strong(g, f, dim))
-
-
-def as_strong(f: Aggregator, g: Aggregator, dim: int = 1) -> Evidence:
-    r"""Evidence for or against :math:`f \succeq g`."""
+    dim = max(f.dim, g.dim) if dim is None else dim
     steps = _derive(f, g)
     if steps is not None:
         return Proof(steps)
     if matrices := _as_matrices(f, g):
-        return _matrix_witness(f, g, *matrices, dim)
+        return _replayed(_matrix_witness(f, g, *matrices, dim))
     if isinstance(g, Product):
-        return _as_strong_as_product(f, g, dim)
-    return _search(f, g, dim)
+        return _replayed(_as_strong_as_product(f, g, dim))
+    return _replayed(_search(f, g, dim))
+
+
+def _replayed(evidence: Evidence) -> Evidence:
+    """A witness that holds when both aggregators run on it once more."""
+    if not isinstance(evidence, Witness):
+        return evidence
+    both = evidence.first, evidence.second
+    by_f, by_g = (
+        tuple(aggregator.encode(x) for x in both)
+        for aggregator in (evidence.confusing, evidence.telling)
+    )
+    if distance(*by_f) > SAME or distance(*by_g) <= DIFFERENT:
+        return Unknown(2)
+    exact = all(isinstance(number, Rational) for number in chain(*by_f, *by_g))
+    return replace(evidence, exact=exact)
 
 
 def _as_strong_as_product(f: Aggregator, g: Product, dim: int) -> Evidence:
@@ -169,6 +182,8 @@ def _derive(f: Aggregator, g: Aggregator) -> tuple[str, ...] | None:
     """Show that g is a function of f, or give up."""
     if f is g or f == g:
         return (f"{g} is {f}",)
+    if f.structure or g.structure:
+        return _derive(f.structure or f, g.structure or g)
     if isinstance(f, Statistic) and isinstance(g, Statistic):
         return (f"{f} contains {g}",) if g.contents <= f.contents else None
     if (in_rows := _derive_from_rows(f, g)) is not None:
@@ -241,6 +256,7 @@ def _size(f: Aggregator) -> int | None:
 
 def _as_matrix(f: Aggregator, size: int) -> np.ndarray | None:
     """The coefficient matrix of f on sequences of a fixed size."""
+    f = f.structure or f
     if isinstance(f, MatrixAggregator):
         return f.matrix
     if isinstance(f, Statistic) and f.contents == SUM.contents:
@@ -265,7 +281,7 @@ def _matrix_witness(
             pairs = (_two_rows(start, k * direction, dim) for k in (1, 2))
             # A reordering keeps the norm, which at most one of the two moves can do.
             first, second = next(pair for pair in pairs if pair[0] != pair[1])
-            return Witness(first, second, f, g, exact=True)
+            return Witness(first, second, f, g, exact=False)
     raise AssertionError("row spaces said that a witness exists")
 
 
@@ -281,22 +297,21 @@ def _search(f: Aggregator, g: Aggregator, dim: int) -> Evidence:
     pool = dim, f.uses_degrees or g.uses_degrees
     size = _size(f) or _size(g)
     multisets = _small_multisets(*pool)
-    seen: dict[tuple, tuple[Multiset, tuple, tuple]] = {}
-    looked_at = 0
-    for index, x in enumerate(multisets):
-        if size is not None and len(x) != size:
-            continue
-        looked_at += 1
-        by_f, by_g = _encode(f, pool, index), _encode(g, pool, index)
-        center = tuple(x.rows[0]) if f.reads_center or g.reads_center else ()
-        # All that f confused so far are alike for g too: the first stands for them.
-        first = seen.setdefault((center, _key(by_f)), (x, by_f, by_g))
-        other, *others = first
-        if distance(others[0], by_f) <= SAME and distance(others[1], by_g) > DIFFERENT:
-            numbers = chain(by_f, by_g, *others)
-            exact = all(isinstance(number, Rational) for number in numbers)
-            return Witness(other, x, f, g, exact)
-    return Unknown(looked_at)
+    indices = [i for i, x in enumerate(multisets) if size in (None, len(x))]
+    seen: dict[tuple, tuple[int, tuple, tuple]] = {}
+    start = 0
+    while some := indices[start : 2 * start + FIRST]:
+        start = 2 * start + FIRST  # most witnesses are among the first
+        encoded = zip(_encode(f, pool, some), _encode(g, pool, some), strict=True)
+        for index, (by_f, by_g) in zip(some, encoded, strict=True):
+            x = multisets[index]
+            center = tuple(x.rows[0]) if f.reads_center or g.reads_center else ()
+            # All that f confused so far are alike for g too: the first stands for them.
+            other, *others = seen.setdefault((center, _key(by_f)), (index, by_f, by_g))
+            same = distance(others[0], by_f) <= SAME
+            if same and distance(others[1], by_g) > DIFFERENT:
+                return Witness(multisets[other], x, f, g, exact=False)
+    return Unknown(len(indices))
 
 
 def distance(one: tuple, other: tuple) -> float:
@@ -315,12 +330,13 @@ def _key(encoded: tuple) -> tuple:
     return tuple(z if isinstance(z, Rational) else round(z, 7) + 0.0 for z in encoded)
 
 
-def _encode(f: Aggregator, pool: tuple[int, bool], index: int) -> tuple:
+def _encode(f: Aggregator, pool: tuple[int, bool], indices: list[int]) -> list[tuple]:
     if isinstance(f, Product):
-        return tuple(z for part in f.parts for z in _encode(part, pool, index))
+        parts = (_encode(part, pool, indices) for part in f.parts)
+        return [tuple(chain(*encoded)) for encoded in zip(*parts, strict=True)]
     if isinstance(f, Statistic):
-        return _encode_once(f, pool, index)
-    return f.encode(_small_multisets(*pool)[index])
+        return [_encode_once(f, pool, index) for index in indices]
+    return f.encode_all([_small_multisets(*pool)[index] for index in indices])
 
 
 # Formulas only: the weights of a layer may change between two comparisons.
