@@ -3,13 +3,16 @@
 Every model is the same network around another convolution. A pair counts under the
 protocol of :func:`fullrank.lab.separates`, and the first graph of every pair is also
 compared with a relabeled copy of itself: a model that tells those apart is wrong.
+
+BREC is measured a few pairs at a time: the parts can be kept in a folder, so that a run
+can be interrupted and several processes can share the work.
 """
 
 import json
 import time
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,28 +21,43 @@ import torch
 from fullrank.bench.provenance import Provenance, provenance
 from fullrank.bench.structure import structural_levels
 from fullrank.data import AddStructuralColors
+from fullrank.errors import DataError
 from fullrank.lab import PairSuite, separates
 from fullrank.nn import GraphNet
+from fullrank.train.files import Record
 from fullrank.train.model import degree_histogram
 
 LAYERS, WIDTH = 5, 16
-RELABELINGS = {"brec": 32}  # as its protocol requires
+RELABELINGS = {"brec": 32}  # as many as in BREC's own procedure
 FEWER_RELABELINGS = 4
+PAIRS_AT_ONCE = {"brec": 10}  # of the other suites all
 BOUND = "1-WL, exactly"
 PUBLISHED_BREC = {
     "N₂ (no neural network), published": 298,
-    "I²-GNN (the best published GNN)": 281,
+    "I²-GNN (the best GNN in the BREC paper)": 281,
 }
 
 
 @dataclass(frozen=True)
 class Contestant:
-    """An untrained network of one convolution, and the colours that it reads."""
+    """An untrained network of one convolution, and the colours that it reads.
+
+    Attributes:
+        name: Of the model in the table.
+        conv: Of the convolution.
+        colors: The colours that it reads, if any.
+        conv_args: Further arguments of the convolution.
+        relabelings: Of every graph, if not as many as for the other models.
+        after: A model that never tells more apart: only the pairs that it leaves equal
+            are measured, and the others count as told apart.
+    """
 
     name: str
     conv: str
     colors: AddStructuralColors | None = None
     conv_args: dict[str, Any] = field(default_factory=dict)
+    relabelings: int | None = None
+    after: "Contestant | None" = None
 
     def model(self, suite: PairSuite, seed: int) -> GraphNet:
         """An untrained network for the graphs of a suite."""
@@ -60,6 +78,10 @@ class Contestant:
 def contestants() -> list[Contestant]:
     """The layers that read features, then those that read structure, level by level."""
     levels = structural_levels(node_labels="x")
+    name = "ExpC-4 + whole, {} marks"
+    third, fourth = (levels.pop(f"whole, {n} marks") for n in (3, 4))
+    three = Contestant(name.format(3), "expc-structural", third, relabelings=2)
+    four = replace(three, name=name.format(4), colors=fourth, after=three)
     return [
         Contestant("GIN-0", "gin0"),
         Contestant("GCN", "gcn"),
@@ -72,7 +94,92 @@ def contestants() -> list[Contestant]:
             for name, colors in levels.items()
         ),
         Contestant("CombC + whole", "combc-structural", levels["whole"]),
+        three,
+        four,
     ]
+
+
+class Part(Record):
+    """What one model tells apart among some pairs of a suite, pair by pair.
+
+    The attributes are those of a `Row`; ``pairs`` are the numbers of the pairs.
+    """
+
+    model: str
+    suite: str
+    pairs: list[int]
+    told_apart: list[bool]
+    measured: int
+    copies_told_apart: int
+    copies: int
+    relabelings: int
+    seconds: float
+    commit: str | None
+
+
+@dataclass
+class Parts:
+    """Measures parts of suites, once each.
+
+    Attributes:
+        relabelings: Of every graph; by default as many as the model and suite have.
+        folder: Keeps what was measured, also by other processes.
+        seed: Of the weights and the relabelings.
+    """
+
+    relabelings: int | None = None
+    folder: Path | None = None
+    seed: int = 0
+    _known: dict[str, Part] = field(default_factory=dict)
+
+    def get(self, contestant: Contestant, suite: PairSuite, pairs: range) -> Part:
+        """The part of these pairs, measured if it is not known yet."""
+        times = self.relabelings or contestant.relabelings
+        times = times or RELABELINGS.get(suite.name, FEWER_RELABELINGS)
+        which = f"{suite.name} {pairs.start} to {pairs.stop - 1}"
+        name = f"{contestant.name}, {which}, {times} relabelings"
+        file = self.folder and self.folder / f"{name}.json"
+        if name not in self._known and file and file.exists():
+            self._known[name] = Part.read(file)
+        if name not in self._known:
+            self._known[name] = self._measure(contestant, suite, pairs, times)
+            if file:
+                file.parent.mkdir(parents=True, exist_ok=True)
+                self._known[name].write(file)
+        return self._known[name]
+
+    def _measure(
+        self, contestant: Contestant, suite: PairSuite, pairs: range, times: int
+    ) -> Part:
+        start = time.process_time()
+        told_apart = dict.fromkeys(pairs, False)
+        if contestant.after is not None:
+            before = self.get(contestant.after, suite, pairs)
+            told_apart = dict(zip(before.pairs, before.told_apart, strict=True))
+        asked = [pair for pair, told in told_apart.items() if not told]
+        wrong = copies = 0
+        if asked:
+            model = contestant.model(suite, self.seed)
+            chosen = _chosen(suite, asked)
+            found = separates(model, chosen, times, contestant.colors, self.seed)
+            told_apart |= dict(zip(asked, found.separated.tolist(), strict=True))
+            again = _first_graphs(chosen).isomorphic_copies(self.seed)
+            # The fewer relabelings, the easier it is to tell copies apart by mistake.
+            few = min(times, FEWER_RELABELINGS)
+            same = separates(model, again, few, contestant.colors, self.seed)
+            wrong, copies = same.count, len(again)
+        return Part(
+            model=contestant.name,
+            suite=suite.name,
+            pairs=[*told_apart],
+            told_apart=[*told_apart.values()],
+            measured=len(asked),
+            copies_told_apart=wrong,
+            copies=copies,
+            relabelings=times,
+            seconds=round(time.process_time() - start, 1),
+            commit=provenance().commit,
+        )
 
 
 @dataclass(frozen=True)
@@ -88,7 +195,9 @@ class Row:
             all of them mistakes; as all that follows, ``None`` for the 1-WL test.
         copies: All graphs compared with a copy of themselves.
         relabelings: How often each graph was relabeled.
-        seconds: How long it took.
+        seconds: The CPU time that it took.
+        measured: The number of pairs that were measured, if not all.
+        commit: Of the code that measured, if not that of the table.
     """
 
     model: str
@@ -99,6 +208,8 @@ class Row:
     copies: int | None = None
     relabelings: int | None = None
     seconds: float | None = None
+    measured: int | None = None
+    commit: str | None = None
 
     @property
     def count(self) -> int:
@@ -140,17 +251,72 @@ class Result:
         rows = [Row(**row) for row in read["rows"]]
         return cls(Setup(**read["provenance"]), rows)
 
+    @classmethod
+    def read(cls, file: Path) -> "Result":
+        """Read what `save` wrote."""
+        try:
+            return cls.from_json(file.read_text(encoding="utf-8"))
+        except OSError as error:
+            raise DataError(f"cannot read {file}: {error.strerror}") from None
+        except (ValueError, KeyError, TypeError) as error:
+            raise DataError(f"{file} is not a table of this kind: {error}") from None
+
     def to_markdown(self) -> str:
         """Two tables, BREC by category and all suites, and their provenance."""
         brec = [row for row in self.rows if row.suite == "brec"]
         tables = [_category_table(brec)] if brec else []
         tables.append(_suite_table(self.rows))
-        times = {row.suite: row.relabelings for row in self.rows if row.relabelings}
-        relabeled = "; ".join(f"{suite} {n} times" for suite, n in times.items())
-        fields = asdict(self.provenance).items()
-        made = "; ".join(f"{name} {value}" for name, value in fields)
-        notes = [f"Every graph was relabeled: {relabeled}.", f"Made with {made}."]
-        return "\n\n".join([*tables, *notes]) + "\n"
+        return "\n\n".join([*tables, *self._notes()]) + "\n"
+
+    def _notes(self) -> list[str]:
+        """What the tables do not show."""
+        times: dict[str, dict[int, list[str]]] = {}
+        measured: dict[str, list[str]] = {}
+        commits: dict[str, list[str]] = {}
+        for row in self.rows:
+            if row.relabelings:
+                models = times.setdefault(row.suite, {})
+                models.setdefault(row.relabelings, []).append(row.model)
+            if row.measured is not None:
+                part = f"{row.suite} {row.measured} of {row.size}"
+                measured.setdefault(row.model, []).append(part)
+            if row.commit:
+                commits.setdefault(row.commit, []).append(row.model)
+        relabeled = [
+            f"{suite} {n} times" + (f" ({', '.join(models)})" if number else "")
+            for suite, counts in times.items()
+            for number, (n, models) in enumerate(counts.items())
+        ]
+        made = asdict(self.provenance).items()
+        return [
+            f"Every graph was relabeled: {'; '.join(relabeled)}.",
+            *(
+                f"{model}: only the pairs that one mark fewer leaves equal were "
+                f"measured ({', '.join(part)}); the others count as told apart, "
+                "because a further mark never tells less apart."
+                for model, part in measured.items()
+            ),
+            *(
+                f"Measured at commit {commit}: {', '.join(dict.fromkeys(models))}."
+                for commit, models in commits.items()
+            ),
+            f"Made with {'; '.join(f'{name} {value}' for name, value in made)}.",
+        ]
+
+    def joined(self, earlier: "Result") -> "Result":
+        """These rows and those of an earlier table that are not measured again."""
+        before, now = earlier.provenance.commit, self.provenance.commit
+        rows = {
+            (row.model, row.suite): replace(row, commit=row.commit or before)
+            for row in earlier.rows
+        } | {(row.model, row.suite): row for row in self.rows}
+        order = [BOUND, *(contestant.name for contestant in contestants())]
+        both = [
+            replace(row, commit=None if row.commit == now else row.commit)
+            for row in rows.values()
+            if row.model in order
+        ]
+        return replace(self, rows=sorted(both, key=lambda r: order.index(r.model)))
 
     def save(self, path: Path) -> None:
         """Write ``path.json`` and ``path.md``."""
@@ -163,28 +329,35 @@ def measure(
     contestant: Contestant,
     suite: PairSuite,
     relabelings: int | None = None,
-    seed: int = 0,
+    parts: Parts | None = None,
 ) -> Row:
     """Count the pairs told apart, by category, and the copies wrongly told apart."""
-    start = time.perf_counter()
-    if relabelings is None:
-        relabelings = RELABELINGS.get(suite.name, FEWER_RELABELINGS)
-    model = contestant.model(suite, seed)
-    copies = _first_graphs(suite).isomorphic_copies(seed)
-    found = separates(model, suite, relabelings, contestant.colors, seed)
-    # The fewer relabelings, the easier it is to tell copies apart by mistake.
-    few = min(relabelings, FEWER_RELABELINGS)
-    wrong = separates(model, copies, few, contestant.colors, seed)
+    parts = parts or Parts(relabelings)
+    found = [parts.get(contestant, suite, pairs) for pairs in split(suite)]
+    told = torch.tensor([told for part in found for told in part.told_apart])
+    measured = sum(part.measured for part in found)
+    commits = sorted({str(part.commit) for part in found})
     return Row(
         contestant.name,
         suite.name,
-        told_apart=suite.count_by_group(found.separated),
+        told_apart=suite.count_by_group(told),
         pairs=dict(Counter(suite.groups)),
-        copies_told_apart=wrong.count,
-        copies=len(copies),
-        relabelings=relabelings,
-        seconds=round(time.perf_counter() - start, 1),
+        copies_told_apart=sum(part.copies_told_apart for part in found),
+        copies=sum(part.copies for part in found),
+        relabelings=found[0].relabelings,
+        seconds=round(sum(part.seconds for part in found), 1),
+        measured=measured if measured < len(suite) else None,
+        commit=", ".join(commits) if commits != [str(provenance().commit)] else None,
     )
+
+
+def split(suite: PairSuite) -> list[range]:
+    """The pairs of a suite in parts that are measured one after another."""
+    size = PAIRS_AT_ONCE.get(suite.name, len(suite))
+    return [
+        range(first, min(first + size, len(suite)))
+        for first in range(0, len(suite), size)
+    ]
 
 
 def bound(suite: PairSuite) -> Row:
@@ -236,6 +409,13 @@ def _markdown(header: Sequence[object], lines: Sequence[Sequence[object]]) -> st
         f"| {' | '.join(str(cell) for cell in line)} |"
         for line in [header, align, *lines]
     )
+
+
+def _chosen(suite: PairSuite, pairs: list[int]) -> PairSuite:
+    """Some pairs of a suite, and their graphs only."""
+    used, index = suite.pairs[pairs].unique(return_inverse=True)
+    graphs = [suite.graphs[graph] for graph in used]
+    return PairSuite(suite.name, graphs, index, tuple(suite.groups[p] for p in pairs))
 
 
 def _first_graphs(suite: PairSuite) -> PairSuite:

@@ -38,12 +38,14 @@ def structural_levels(**labels: Any) -> dict[str, AddStructuralColors]:
         "3 hops": AddStructuralColors(3, **labels),
         "whole, v marked": AddStructuralColors(None, mark="center", **labels),
         "whole": AddStructuralColors(None, **labels),
+        "whole, 3 marks": AddStructuralColors(None, mark="triple", **labels),
+        "whole, 4 marks": AddStructuralColors(None, mark="quadruple", **labels),
     }
 
 
 def run(quick: bool, json_file: Path | None) -> list[Row]:
     """Measure, print, and write the rows as JSON if a file is named."""
-    qm9 = QM9(limit=2_000 if quick else None).graphs
+    qm9 = QM9(limit=500 if quick else None).graphs
     rows = [
         measure(level, f"QM9, {len(qm9):,} molecules", colors, qm9)
         for level, colors in structural_levels(

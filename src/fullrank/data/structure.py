@@ -12,12 +12,24 @@ rounds of the Weisfeiler-Leman test:
 there are none). Nothing in it depends on the order of nodes or edges, on the machine or
 on the process, so isomorphic graphs have the same colours everywhere.
 
+With a third mark, the subgraph is refined once for each of its nodes y, whose distances
+join the initial colours, and the results form a multiset:
+
+    c⁰_y(w)     = h(base(w), dist(v, w), dist(u, w), dist(y, w))
+    color(v, u) = h({{ r_y : dist(v, y) ≤ hops }}, base(u), label(v, u))
+    r_y         = h({{ c_y(w) : dist(v, w) ≤ hops }}, c_y(u), F_y)
+
+A fourth mark goes where it is cheap: to each node z of the smallest class of more than
+one node that c_y leaves (of equally small ones the one with the smallest colour), if
+the class has at most 8 nodes. F_y is then the multiset of the r of the subgraphs that
+start from h(c_y(w), dist(z, w)) and are refined again; otherwise it is empty.
+
 A multiset of (label, colour) is hashed as the sum of hash(label) · hash(colour) modulo
 2⁶⁴: a polynomial in pseudo-random numbers, another one for another multiset.
 """
 
 from collections.abc import Iterator
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -28,10 +40,23 @@ from fullrank.data.cache import shown
 from fullrank.errors import DataError
 
 Hashes = NDArray[np.uint64]
-Mark = Literal["pair", "center"]
+Mark = Literal["center", "pair", "triple", "quadruple"]
+MARKS = get_args(Mark)
 
 # One odd number for each part of a hash, so that no part passes for another.
-_FORWARD, _BACKWARD, _OWN, _TO_V, _TO_U, _EDGES, _AT_U, _BASE_U, _LABEL = (
+(
+    _FORWARD,
+    _BACKWARD,
+    _OWN,
+    _TO_V,
+    _TO_U,
+    _EDGES,
+    _AT_U,
+    _BASE_U,
+    _LABEL,
+    _TO_Y,
+    _TO_Z,
+) = (
     np.uint64(odd)
     for odd in (
         0x9E3779B97F4A7C15,
@@ -43,13 +68,20 @@ _FORWARD, _BACKWARD, _OWN, _TO_V, _TO_U, _EDGES, _AT_U, _BASE_U, _LABEL = (
         0xC2B2AE3D27D4EB4F,
         0xD6E8FEB86659FD93,
         0xFF51AFD7ED558CCD,
+        0xC6BC279692B5C323,
+        0xE7037ED1A0B428DB,
     )
 )
 # Small enough for the caches, large enough that Python's share of the time is small.
 _BLOCK_BYTES = 32 * 2**20
-# Measured peaks, for each member of a ball, its colour for one partner, its edges and
-# its distance from the partner.
-_MEMBER_BYTES, _STATE_BYTES, _LINK_BYTES, _DISTANCE_BYTES = 64, 40, 80, 28
+# Measured peaks, for each member of a ball, its colour for one partner, its edges, its
+# distance from the partner and from another member.
+_MEMBER_BYTES, _STATE_BYTES, _LINK_BYTES = 64, 40, 80
+_DISTANCE_BYTES, _DENSE_BYTES = 28, 48
+# The colours that are refined at once for further marks: they stay in the cache.
+_REFINED_AT_ONCE, _REFINED_BYTES = 2**17, 64
+# The largest class of nodes of which each is marked as the fourth.
+_LARGEST_CLASS = 8
 
 
 class StructuralColors(NamedTuple):
@@ -82,10 +114,11 @@ def structural_colors(
         num_nodes: The number of nodes N.
         hops: The radius of the subgraph; 0 reads degrees only, None the whole
             connected component.
-        rounds: The rounds of refinement in each subgraph; by default 4, and 8 for the
+        rounds: The rounds of refinement after marking; by default 4, and 8 for the
             whole component.
-        mark: "pair" marks distances from v and u, in one subgraph an edge; "center"
-            from v alone, in one subgraph a node.
+        mark: The nodes whose distances are marked: "center" marks v, in one subgraph
+            per node; "pair" v and u, in one per edge; "triple" also every other node
+            in turn; "quadruple" also a fourth node where there are few to choose from.
         node_labels: Rows of numbers, [N] or [N, F], compared exactly.
         edge_labels: The same of the edges, [E] or [E, F].
         memory_limit: The most bytes that the subgraphs of one node may need.
@@ -100,8 +133,8 @@ def structural_colors(
         rounds = 8 if hops is None else 4
     if rounds < 0:
         raise ValueError(f"rounds must be at least 0, got {rounds}")
-    if mark not in ("pair", "center"):
-        raise ValueError(f"mark must be 'pair' or 'center', got {mark!r}")
+    if mark not in MARKS:
+        raise ValueError(f"mark must be one of {', '.join(MARKS)}, got {mark!r}")
     source, target = np.asarray(edge_index, dtype=np.int64).reshape(2, -1)
     node_hash = hash_rows(node_labels, num_nodes)
     edge_hash = hash_rows(edge_labels, len(source))
@@ -112,7 +145,7 @@ def structural_colors(
     pair = np.empty(graph.adjacency.nnz, np.uint64)
     for block in shown(blocks, len(blocks), "Colouring edges", progress):
         distances = _distances(graph, block, hops, mark)
-        for centers in _of_equal_degree(block, graph.degree):
+        for centers in _alike(graph, distances, block, mark):
             own[centers], pair[graph.slots(centers)] = _color(
                 graph, distances, centers, rounds, mark
             )
@@ -174,18 +207,30 @@ class _Distances(NamedTuple):
         """The rows of the matrix that belong to ``nodes``."""
         return np.searchsorted(self.rows, nodes)
 
+    def between(self, rows: NDArray, nodes: NDArray) -> Hashes:
+        """The entries of the matrix for ``rows`` and ``nodes``, broadcast."""
+        return _values(self.matrix, self.of(rows), nodes).astype(np.uint64)
+
 
 def _distances(
     graph: _Graph, centers: NDArray, hops: int | None, mark: Mark
 ) -> _Distances:
-    """Distances from ``centers`` and, to mark pairs, from their neighbours.
+    """Distances from ``centers`` and from all that is marked together with them."""
+    if mark == "center":
+        return _reached(graph, centers, hops)
+    neighbors = graph.adjacency[centers].indices
+    if mark == "pair":
+        return _reached(graph, np.union1d(centers, neighbors), hops)
+    members = _reached(graph, centers, hops).matrix.indices
+    return _reached(graph, np.union1d(members, neighbors), hops)
+
+
+def _reached(graph: _Graph, rows: NDArray, hops: int | None) -> _Distances:
+    """Distances from ``rows``.
 
     A node at distance d is met in all steps from d on, so that counting the steps in
     which it is met gives the distance.
     """
-    rows = centers
-    if mark == "pair":
-        rows = np.unique(np.concatenate([centers, graph.adjacency[centers].indices]))
     met = graph.unit_rows(rows)
     times_met = met.astype(np.int32)
     steps = 0
@@ -200,6 +245,29 @@ def _distances(
     return _Distances(rows, _with_data(times_met, steps + 2 - times_met.data))
 
 
+class _Balls(NamedTuple):
+    """The subgraphs of C centers with D neighbours each: M members in all."""
+
+    near: csr_array  # [C, N], an entry a member
+    links: csr_array  # [M, M]
+    partners: NDArray  # [C, 1 + D], the center itself and its neighbours
+    place: NDArray  # [C, 1 + D], of the partner among the members, -1 if it is none
+    rounds: int
+
+    def refined(self, state: Hashes) -> Hashes:
+        """Colours of the members, a column for each choice of marks: [M, K]."""
+        for _ in range(self.rounds):
+            state = _mix(_OWN * state + self.links @ state)
+        return state
+
+    def seen(self, state: Hashes, place: NDArray) -> Hashes:
+        """The multiset of the colours in each ball, and that at u: [C, K]."""
+        columns = np.arange(place.shape[1])
+        at_u = np.broadcast_to(state, (len(state), len(columns)))[place, columns]
+        at_u[place < 0] = 0
+        return np.add.reduceat(state, self.near.indptr[:-1], axis=0) + _AT_U * at_u
+
+
 def _color(
     graph: _Graph, distances: _Distances, centers: NDArray, rounds: int, mark: Mark
 ) -> tuple[Hashes, Hashes]:
@@ -209,28 +277,87 @@ def _color(
     labels = np.hstack(
         [np.zeros((len(centers), 1), np.uint64), graph.adjacency.data[slots]]
     )
-
-    balls = distances.matrix[distances.of(centers)]  # [C, N], an entry a member
-    ball = np.repeat(np.arange(len(centers)), np.diff(balls.indptr))  # [M]
-    state = (graph.base[balls.indices] + _TO_V * balls.data.astype(np.uint64))[:, None]
-    if mark == "pair":
-        rows = distances.of(partners)[ball]  # [M, 1 + D]
-        to_u = _values(distances.matrix, rows, balls.indices[:, None])
-        state = state + _TO_U * to_u.astype(np.uint64)
-    state = _mix(state)  # [M, 1 + D] or [M, 1]
-    place = _numbered(balls)
-    links = _links(graph, balls, ball, place)
-    for _ in range(rounds):
-        state = _mix(_OWN * state + links @ state)
-
-    members = np.add.reduceat(state, balls.indptr[:-1], axis=0)
-    at = _values(place, np.arange(len(centers))[:, None], partners)  # [C, 1 + D]
-    column = np.arange(partners.shape[1]) if mark == "pair" else 0
-    at_u = np.where(at > 0, state[at - 1, column], np.uint64(0))
-    colors = _mix(
-        members + _AT_U * at_u + _BASE_U * graph.base[partners] + _LABEL * labels
-    )
+    near = distances.matrix[distances.of(centers)]
+    ball = np.repeat(np.arange(len(centers)), np.diff(near.indptr))  # [M]
+    state = (graph.base[near.indices] + _TO_V * near.data.astype(np.uint64))[:, None]
+    if mark != "center":
+        to_u = distances.between(partners[ball], near.indices[:, None])
+        state = state + _TO_U * to_u  # [M, 1 + D]
+    numbered = _numbered(near)
+    place = _values(numbered, np.arange(len(centers))[:, None], partners) - 1
+    links = _links(graph, near, ball, numbered)
+    balls = _Balls(near, links, partners, place, rounds)
+    if mark in ("center", "pair"):
+        seen = balls.seen(balls.refined(_mix(state)), place)
+    else:
+        seen = _third_mark(balls, distances, state, fourth=mark == "quadruple")
+    colors = _mix(seen + _BASE_U * graph.base[partners] + _LABEL * labels)
     return colors[:, 0], colors[:, 1:]
+
+
+def _third_mark(
+    balls: _Balls, distances: _Distances, state: Hashes, fourth: bool
+) -> Hashes:
+    """The multiset of what is seen with each member marked as well: [C, 1 + D]."""
+    count, width = balls.partners.shape
+    members = balls.near.indices.reshape(count, -1)  # [C, n], all of one size
+    apart = distances.between(members[:, :, None], members[:, None, :])  # [C, n, n]
+    state = state.reshape(*members.shape, width, 1)
+    at_once = max(1, _REFINED_AT_ONCE // (state.size or 1))
+    total = np.zeros((count, width), np.uint64)
+    for first in range(0, members.shape[1], at_once):
+        to_y = apart[:, :, None, first : first + at_once]  # [C, n, 1, J]
+        marked = _mix(state + _TO_Y * to_y)  # [C, n, 1 + D, J]
+        refined = balls.refined(marked.reshape(balls.near.nnz, -1))
+        place = np.repeat(balls.place, to_y.shape[-1], axis=1)
+        seen = balls.seen(refined, place)
+        if fourth:
+            seen += _TO_Z * _fourth_mark(balls, apart, refined, place)
+        total += _mix(seen).reshape(count, width, -1).sum(axis=-1)
+    return total
+
+
+def _fourth_mark(balls: _Balls, apart: Hashes, state: Hashes, place: NDArray) -> Hashes:
+    """The multiset of what is seen with each node of a small class marked: [C, K]."""
+    colors = state.reshape(*apart.shape[:2], -1)  # [C, n, K]
+    size, color = _smallest_class(colors)
+    rank = (colors == color[:, None]).cumsum(axis=1, dtype=np.int32)
+    total = np.zeros_like(color)
+    for number in range(1, _LARGEST_CLASS + 1):
+        wanted = size >= number  # [C, K]
+        columns = np.flatnonzero(wanted.any(axis=0))
+        if not len(columns):
+            break
+        z = (rank[:, :, columns] >= number).argmax(axis=1)  # [C, k]
+        to_z = np.take_along_axis(apart, z[:, None], axis=2)  # [C, n, k]
+        marked = _mix(colors[:, :, columns] + _TO_Z * to_z)
+        refined = balls.refined(marked.reshape(len(state), -1))
+        seen = _mix(balls.seen(refined, place[:, columns]))
+        total[:, columns] += np.where(wanted[:, columns], seen, np.uint64(0))
+    return total
+
+
+def _smallest_class(colors: Hashes) -> tuple[NDArray, Hashes]:
+    """The size of the smallest class of more than one node, and its colour: [C, K].
+
+    Among classes of one size it is that of the smallest colour. The size is 0 if there
+    is none, or none of at most `_LARGEST_CLASS` nodes.
+    """
+    count = colors.shape[1]
+    ordered = np.sort(colors, axis=1)  # [C, n, K]
+    number = np.arange(count, dtype=np.int32)[:, None]
+    new = np.ones(ordered.shape, bool)
+    np.not_equal(ordered[:, 1:], ordered[:, :-1], out=new[:, 1:])
+    begin = np.where(new, number, count)
+    following = np.minimum.accumulate(begin[:, :0:-1], axis=1)[:, ::-1]
+    size = np.full(ordered.shape, count + 1, np.int32)
+    size[:, :-1] = following - number[:-1]
+    size[:, -1] = 1
+    size[~new | (size < 2)] = count + 1
+    which = size.argmin(axis=1)[:, None]  # [C, 1, K], the first of the smallest
+    smallest = np.take_along_axis(size, which, axis=1)[:, 0]
+    smallest[smallest > min(count, _LARGEST_CLASS)] = 0
+    return smallest, np.take_along_axis(ordered, which, axis=1)[:, 0]
 
 
 def _links(
@@ -260,43 +387,62 @@ def _blocks(
     """Consecutive nodes whose subgraphs fit together into the memory of a block."""
     if not graph.num_nodes:
         return []
-    members, edges = _ball_bounds(graph, hops)
+    members, edges = _ball_bounds(graph, hops, np.ones(graph.num_nodes), graph.degree)
     size = members * (_MEMBER_BYTES + _STATE_BYTES) + edges * _LINK_BYTES
-    if mark == "pair":
+    if mark != "center":
         size += members * graph.degree * _STATE_BYTES
         size += graph.links @ members * _DISTANCE_BYTES
+    if mark in ("triple", "quadruple"):
+        (reached,) = _ball_bounds(graph, hops, members)
+        size += reached * _DISTANCE_BYTES + members**2 * _DENSE_BYTES
     worst = int(size.argmax())
-    if size[worst] > memory_limit:
+    shared = 0 if mark in ("center", "pair") else _REFINED_AT_ONCE * _REFINED_BYTES
+    if size[worst] + shared > memory_limit:
+        needed = (size[worst] + shared) / 2**30
         raise DataError(
             f"node {worst} with {graph.degree[worst]} neighbours needs up to "
-            f"{size[worst] / 2**30:.2g} GiB for its subgraphs of {members[worst]:.0f} "
+            f"{needed:.2g} GiB for its subgraphs of {members[worst]:.0f} "
             f"nodes, more than memory_limit={memory_limit / 2**30:.2g} GiB; take fewer "
-            "hops, mark='center' or a higher limit"
+            "hops, fewer marks or a higher limit"
         )
     block = np.cumsum(size) // min(_BLOCK_BYTES, memory_limit)
     return np.split(np.arange(graph.num_nodes), np.flatnonzero(np.diff(block)) + 1)
 
 
-def _ball_bounds(graph: _Graph, hops: int | None) -> tuple[NDArray, NDArray]:
-    """Upper bounds of the nodes within ``hops`` of each node and of their edges.
+def _ball_bounds(graph: _Graph, hops: int | None, *weights: NDArray) -> NDArray:
+    """Upper bounds of the sums of weights over the nodes within ``hops`` of each node.
 
     The ball around v is v and the balls around its neighbours, one hop smaller; those
     of at least one hop contain v, which is counted once.
     """
-    weight = np.stack([np.ones(graph.num_nodes), graph.degree])  # [2, N]
+    weight = np.stack(weights)  # [W, N]
     _, component = connected_components(graph.links, directed=False)
     whole = np.stack([np.bincount(component, row)[component] for row in weight])
     bound = whole if hops is None else weight
     for hop in range(hops or 0):
         again = graph.degree * weight if hop else 0
         bound = np.minimum(weight + bound @ graph.links - again, whole)
-    return bound[0], bound[1]
+    return bound
 
 
-def _of_equal_degree(nodes: NDArray, degree: NDArray) -> Iterator[NDArray]:
-    """The nodes in groups of the same degree."""
-    order = nodes[np.argsort(degree[nodes], kind="stable")]
-    yield from np.split(order, np.flatnonzero(np.diff(degree[order])) + 1)
+def _alike(
+    graph: _Graph, distances: _Distances, block: NDArray, mark: Mark
+) -> Iterator[NDArray]:
+    """The nodes of a block in groups that are coloured at once.
+
+    They have the same degree and, to mark members, equally many of them.
+    """
+    degree = graph.degree[block]
+    size = np.zeros_like(degree)
+    if mark in ("triple", "quadruple"):
+        size = np.diff(distances.matrix.indptr)[distances.of(block)]
+    order = np.lexsort((size, degree))
+    ends = np.flatnonzero(np.diff(degree[order]) | np.diff(size[order])) + 1
+    for group in np.split(order, ends):
+        states = int(size[group[0]] ** 2 * (1 + degree[group[0]]))
+        at_once = max(1, _REFINED_AT_ONCE // states) if states else len(group)
+        for first in range(0, len(group), at_once):
+            yield block[group[first : first + at_once]]
 
 
 def hash_rows(rows: ArrayLike | None, count: int) -> Hashes:

@@ -25,7 +25,9 @@ class AddStructuralColors(BaseTransform):
         hops: The radius of the subgraph around v; 0 reads degrees only, None the whole
             connected component.
         rounds: The rounds of refinement; by default 4, and 8 for the whole component.
-        mark: ``"pair"`` marks distances from v and u, ``"center"`` from v alone.
+        mark: The nodes whose distances are marked: ``"center"`` (v), ``"pair"`` (v and
+            u), ``"triple"`` (also every other node in turn) or ``"quadruple"`` (also a
+            fourth node where there are at most 8 to choose from).
         node_labels: The attribute with the labels of the nodes, such as ``"x"``.
         edge_labels: The attribute with the labels of the edges, such as
             ``"edge_attr"``. Measured numbers, such as distances, make poor labels.

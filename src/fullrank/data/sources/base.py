@@ -30,14 +30,15 @@ class StructureOptions(Options):
 
     Attributes:
         hops: The radius of the subgraph around a node, or ``all`` of the graph.
-        mark: Distances from the ``pair`` of nodes, or from the ``center`` alone.
+        mark: The nodes whose distances are marked: ``center``, ``pair``, ``triple``
+            or ``quadruple``.
         node_labels: The node attribute that colours depend on, such as ``x``.
         edge_labels: The edge attribute that they depend on, such as ``edge_attr``.
         memory_limit: The most bytes that the subgraphs of one node may need.
     """
 
     hops: NonNegativeInt | Literal["all"] = 2
-    mark: Literal["pair", "center"] = "pair"
+    mark: Literal["center", "pair", "triple", "quadruple"] = "pair"
     node_labels: str | None = None
     edge_labels: str | None = None
     memory_limit: PositiveInt = 2**30
