@@ -103,7 +103,7 @@ def find_config(source: str, changes: list[str]) -> "Config":
     """The configuration in a file, or the ready one of that name."""
     from fullrank.errors import ConfigError
     from fullrank.paper.ready import ready_config
-    from fullrank.train.config import change_values, load_config, parse, parse_yaml
+    from fullrank.train.config import change_values, load_config, parse, read_values
 
     if Path(source).is_file():
         return load_config(source, changes)
@@ -111,7 +111,7 @@ def find_config(source: str, changes: list[str]) -> "Config":
         text = ready_config(source)
     except ConfigError as error:
         raise ConfigError(f"there is no file {source!r}, and {error}") from None
-    return parse(change_values(parse_yaml(text, source), changes))
+    return parse(change_values(read_values(text, source), changes))
 
 
 def show_summary(summary: "Summary", runs: Path) -> None:

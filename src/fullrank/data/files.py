@@ -19,6 +19,7 @@ import numpy as np
 from fullrank.errors import DataError
 
 MIRROR_VARIABLE = "FULLRANK_MIRROR"
+_LARGEST_UNPACKED_RATIO = 200
 _CORRUPT = (EOFError, gzip.BadGzipFile, zipfile.BadZipFile, zlib.error)
 
 
@@ -108,6 +109,7 @@ def unpacked(source: Path, scratch: Path) -> Iterator[Path]:
     with tempfile.TemporaryDirectory(dir=scratch, prefix=".unpacked-") as folder:
         try:
             with zipfile.ZipFile(source) as archive:
+                _refuse_bomb(source, archive)
                 for member in archive.namelist():
                     inside = (Path(folder) / member).resolve()
                     if not inside.is_relative_to(Path(folder).resolve()):
@@ -116,7 +118,9 @@ def unpacked(source: Path, scratch: Path) -> Iterator[Path]:
                             f"folder it is unpacked to; do not trust this file"
                         )
                 archive.extractall(folder)
-        except (*_CORRUPT, RuntimeError) as error:  # such as a missing password
+        except DataError:
+            raise
+        except (*_CORRUPT, RuntimeError, ValueError) as error:  # such as a missing password
             raise DataError(
                 f"{source} is not an intact zip archive ({error}); delete it and fetch "
                 f"it again"
@@ -124,6 +128,17 @@ def unpacked(source: Path, scratch: Path) -> Iterator[Path]:
         except OSError as error:
             raise DataError(f"cannot unpack {source} to {scratch}: {error}") from error
         yield Path(folder)
+
+
+def _refuse_bomb(source: Path, archive: zipfile.ZipFile) -> None:
+    """Text compresses well, but not without limit."""
+    packed = source.stat().st_size
+    size = sum(member.file_size for member in archive.infolist())
+    if size > _LARGEST_UNPACKED_RATIO * packed:
+        raise DataError(
+            f"{source} has {packed:,} bytes and would unpack to {size:,}; do not trust "
+            f"this file"
+        )
 
 
 def read_numbers(

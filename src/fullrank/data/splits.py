@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from fullrank.data.molecules import scaffold
+from fullrank.data.parsing import parse_json
 from fullrank.errors import DataError
 
 PARTS = ("train", "valid", "test")
@@ -57,10 +58,10 @@ class Split:
     def load(cls, file: str | Path) -> "Split":
         """Read what `save` wrote."""
         try:
-            content = json.loads(Path(file).read_text(encoding="utf-8"))
+            content = parse_json(Path(file).read_text(encoding="utf-8"))
             train, valid, test = (np.array(content[part], int) for part in PARTS)
             return cls(train, valid, test, content.get("how", {}))
-        except (OSError, ValueError, KeyError, TypeError) as error:
+        except (OSError, ValueError, KeyError, TypeError, OverflowError) as error:
             raise DataError(f"{file} is not a split: {error}") from error
 
 

@@ -17,6 +17,7 @@ from pydantic import (
     model_validator,
 )
 
+from fullrank.data.parsing import parse_json
 from fullrank.errors import RunError
 from fullrank.paper.cells import PaperFigure, Protocol
 from fullrank.paper.published import Better
@@ -295,7 +296,7 @@ def read_record(file: Path) -> ResultsRecord:
     """Read what `ResultsRecord.write` wrote, also by earlier versions."""
     hint = "`fullrank report RUNS` makes such a file from a folder of runs"
     try:
-        values = json.loads(file.read_text(encoding="utf-8"))
+        values = parse_json(file.read_text(encoding="utf-8"))
     except OSError as error:
         raise RunError(f"cannot read {file}: {error.strerror}") from None
     except ValueError as error:

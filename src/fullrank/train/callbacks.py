@@ -1,6 +1,7 @@
 """What Lightning's own callbacks cannot do: resume bit for bit after a kill at any
 moment, and stop between two batches."""
 
+import hashlib
 import io
 import random
 import time
@@ -20,15 +21,17 @@ from fullrank.interrupt import Interrupted
 from fullrank.train.files import replacing
 from fullrank.train.run_folder import RunFolder
 
+_MARK = b"\nsha256 "
+
 
 def load_checkpoint(file: Path, run: str) -> dict[str, Any]:
     """Read a checkpoint of the run with this id; nothing in it is ever executed."""
     try:
-        content = torch.load(file, map_location="cpu", weights_only=True)
+        content = _read(file)
         found = content["run"]
     except FileNotFoundError:
         raise RunError(f"there is no checkpoint {file}") from None
-    except OSError:
+    except (OSError, RunError):
         raise
     except Exception as error:
         reason = str(error).partition("\n")[0] or type(error).__name__
@@ -41,8 +44,23 @@ def load_checkpoint(file: Path, run: str) -> dict[str, Any]:
     return content
 
 
+def _read(file: Path) -> dict[str, Any]:
+    data = file.read_bytes()
+    content, mark, written = data.rpartition(_MARK)
+    if hashlib.sha256(content).hexdigest().encode() != written or not mark:
+        raise RunError(
+            f"{file} is damaged, or not a checkpoint of this version of fullrank: its "
+            f"checksum does not match; restore it, or move the run folder away to "
+            f"start again"
+        )
+    return torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
+
+
 class AtomicCheckpointIO(TorchCheckpointIO):
-    """Checkpoint files that are complete or not there at all, read without pickle."""
+    """Checkpoint files that are complete or not there at all, read without pickle.
+
+    A SHA-256 follows torch's own content, which notices few of the bits that flip.
+    """
 
     def save_checkpoint(
         self, checkpoint: dict[str, Any], path: Any, storage_options: Any = None
@@ -54,9 +72,11 @@ class AtomicCheckpointIO(TorchCheckpointIO):
         torch.save(checkpoint, buffer)
         with replacing(file, "wb") as stream:
             stream.write(buffer.getbuffer())
+            checksum = hashlib.sha256(buffer.getbuffer()).hexdigest()
+            stream.write(_MARK + checksum.encode())
 
     def load_checkpoint(self, path: Any, *_: Any, **__: Any) -> dict[str, Any]:
-        return torch.load(path, map_location="cpu", weights_only=True)
+        return _read(Path(path))
 
 
 class EpochLogger(Logger):

@@ -22,6 +22,7 @@ from pydantic import (
 from fullrank.data import GraphDataset
 from fullrank.data.descriptors import DescriptorKind
 from fullrank.data.options import Options
+from fullrank.data.parsing import parse_yaml
 from fullrank.data.sources import AnySource, Source
 from fullrank.errors import ConfigError, nearest
 from fullrank.nn import conv_names
@@ -344,7 +345,11 @@ def load_config(file: str | Path, changes: Iterable[str] = ()) -> Config:
         raise ConfigError(f"there is no file {str(file)!r}") from None
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"cannot read {str(file)!r}: {error}") from None
-    return parse(change_values(parse_yaml(text, str(file)), changes))
+    values = change_values(read_values(text, str(file)), changes)
+    try:
+        return parse(values)
+    except ConfigError as error:
+        raise ConfigError(f"{file}: {error}") from None
 
 
 def parse(values: Any) -> Config:
@@ -355,12 +360,12 @@ def parse(values: Any) -> Config:
         raise ConfigError("; ".join(_complaints(error))) from None
 
 
-def parse_yaml(text: str, name: str) -> dict[str, Any]:
+def read_values(text: str, name: str) -> dict[str, Any]:
     """The values in a YAML text, not checked yet; ``name`` is for messages."""
     try:
-        values = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise ConfigError(f"{name} is not YAML: {error}") from None
+        values = parse_yaml(text)
+    except ValueError as error:
+        raise ConfigError(f"{name} is not valid YAML: {error}") from None
     if not isinstance(values, dict):
         raise ConfigError(f"{name} does not hold keys and values")
     return values
@@ -383,8 +388,8 @@ def _apply(values: dict[str, Any], change: str) -> None:
         if not isinstance(values, dict):
             raise ConfigError(f"{change!r}: {section!r} does not hold keys")
     try:
-        values[key] = yaml.safe_load(text)
-    except yaml.YAMLError:
+        values[key] = parse_yaml(text)
+    except ValueError:
         raise ConfigError(f"{change!r}: {text!r} is not a value") from None
 
 

@@ -10,6 +10,7 @@ from typing import IO, Any, Self
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from fullrank.data.parsing import parse_json
 from fullrank.errors import RunError
 
 _PART = ".part"
@@ -62,7 +63,7 @@ class Record(BaseModel):
     def read(cls, file: Path) -> Self:
         """Read and check it."""
         try:
-            return cls.model_validate(json.loads(file.read_text(encoding="utf-8")))
+            return cls.model_validate(parse_json(file.read_text(encoding="utf-8")))
         except FileNotFoundError:
             raise RunError(f"{file} is missing") from None
         except ValidationError as error:

@@ -3,6 +3,7 @@
 import csv
 import math
 import os
+import re
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -149,7 +150,7 @@ class CurveFile:
                 {name: float(text) for name, text in row.items() if text}
                 for row in csv.DictReader(lines)
             ]
-        except (ValueError, TypeError) as error:
+        except (ValueError, TypeError, csv.Error) as error:
             raise RunError(f"{self.file} is not a table of numbers: {error}") from None
         return Curve(tuple(rows))
 
@@ -356,7 +357,7 @@ class ExperimentFolder:
         """The folders of its runs."""
         names = self.summary.runs
         for name in names:
-            if Path(name).name != name:
+            if not re.fullmatch(r"[^/\\\0]+", name) or name.startswith("."):
                 raise RunError(
                     f"{self.path / _SUMMARY} names the run {name!r}, which is not a "
                     f"folder beside it"

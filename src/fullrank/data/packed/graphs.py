@@ -22,6 +22,7 @@ from fullrank.data.packed.storage import (
     malformed,
     read,
     stored_dtype,
+    verify,
     write,
 )
 from fullrank.errors import DataError
@@ -360,7 +361,9 @@ class PackedGraphs:
 
     @classmethod
     def open(cls, folder: str | Path) -> "PackedGraphs":
-        """Map the set in ``folder`` into memory without reading it."""
+        """Map the set in ``folder`` into memory, after comparing it with its checksums:
+        about a second per gigabyte."""
+        verify(Path(folder))
         arrays, digests, header = read(Path(folder))
         try:
             structure = {name: arrays.pop(name) for name in _STRUCTURE}

@@ -1,12 +1,14 @@
 """Arrays on disk: a folder of plain files and a header that vouches for them.
 
-``header.json`` names the format and its version, and gives each array's data type,
-shape and SHA-256; ``NAME.bin`` holds the numbers, little-endian, row after row. Opening
-checks the header and the sizes and maps the files; `verify` reads and checks all.
+``header.json`` names the format and its version, and gives the data type, shape and
+SHA-256 of each array, and its own SHA-256; ``NAME.bin`` holds the numbers,
+little-endian, row by row. `read` checks the header and the sizes and maps the files;
+`verify` reads the files and compares them with their checksums.
 """
 
 import hashlib
 import json
+import math
 import os
 import shutil
 import uuid
@@ -19,11 +21,13 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 from pydantic import NonNegativeInt, StringConstraints, TypeAdapter, ValidationError
 
+from fullrank.data.parsing import parse_json
 from fullrank.errors import DataError
 
 FORMAT = "fullrank packed graphs"
 VERSION = 2
 HEADER = "header.json"
+_KEYS = {"format", "version", "arrays", "fields", "info", "sha256"}
 Arrays = Mapping[str, np.ndarray]
 
 
@@ -205,7 +209,9 @@ class _Writer:
             "arrays": self._entries,
             **header,
         }
-        text = json.dumps(content, indent=1, default=_plain)
+        plain = json.loads(json.dumps(content, default=_plain))
+        plain["sha256"] = header_checksum(plain)
+        text = json.dumps(plain, indent=1)
         (self._folder / HEADER).write_text(text, encoding="utf-8")
 
 
@@ -216,14 +222,20 @@ def _plain(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else value.tolist()
 
 
+def header_checksum(header: Mapping[str, Any]) -> str:
+    """The SHA-256 of a header without its own checksum."""
+    content = {key: value for key, value in header.items() if key != "sha256"}
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
 def _header(folder: Path) -> tuple[dict[str, _Entry], dict[str, Any]]:
     """The entries of the arrays, and the rest of the header."""
     file = folder / HEADER
     try:
-        header = json.loads(file.read_text(encoding="utf-8"))
+        header = parse_json(file.read_text(encoding="utf-8"))
     except OSError as error:
         raise PackedFileError(
-            f"{folder} holds no packed set ({HEADER}: {error.strerror})"
+            f"{folder} does not hold a packed set ({HEADER}: {error.strerror})"
         ) from error
     except ValueError as error:
         raise PackedFileError(f"{file} is not a header: {error}") from error
@@ -233,6 +245,15 @@ def _header(folder: Path) -> tuple[dict[str, _Entry], dict[str, Any]]:
         raise PackedFileError(
             f"{file} has version {header.get('version')}, not {VERSION}; "
             f"delete {folder} and prepare again"
+        )
+    # Headers of fullrank 0.1 have no checksum.
+    written = header.get("sha256")
+    if written is None and header.keys() - _KEYS or (
+        written is not None and written != header_checksum(header)
+    ):
+        raise PackedFileError(
+            f"{file} has changed since it was written; delete {folder} and prepare "
+            f"the set again"
         )
     try:
         return _ENTRIES.validate_python(header.pop("arrays", None)), header
@@ -255,7 +276,7 @@ def _map(file: Path, entry: _Entry) -> np.ndarray:
         raise PackedFileError(f"{file} has no known data type: {error}") from error
     if dtype.hasobject:
         raise PackedFileError(f"{file} holds Python objects, which are never read")
-    wanted = dtype.itemsize * int(np.prod(shape, dtype=np.int64))
+    wanted = dtype.itemsize * math.prod(shape)  # of Python's integers: no overflow
     size = file.stat().st_size if file.exists() else 0
     if size != wanted:
         raise PackedFileError(
