@@ -4,6 +4,8 @@ sentence; any other exception is a bug and is shown as one."""
 import difflib
 from collections.abc import Iterable
 
+LONGEST_QUOTE = 60
+
 
 class FullrankError(ValueError):
     """What is wrong, and what to do about it."""
@@ -34,3 +36,10 @@ def nearest(name: str, known: Iterable[str]) -> str:
     by_lower = {k.lower(): k for k in known}
     found = difflib.get_close_matches(name.lower(), by_lower, n=1)
     return f" (did you mean {by_lower[found[0]]!r}?)" if found else ""
+
+
+def quoted(text: str) -> str:
+    """The text in quotes, shortened if it is long."""
+    if len(text) <= LONGEST_QUOTE:
+        return repr(text)
+    return f"{text[:LONGEST_QUOTE]!r}… ({len(text):,} characters)"

@@ -110,6 +110,18 @@ def test_members_outside_the_folder_are_refused(tmp_path, member):
     assert not (tmp_path / "evil.txt").exists()
 
 
+def test_an_archive_that_would_fill_the_disk_is_refused(tmp_path):
+    archive = tmp_path / "bomb.zip"
+    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as writer:
+        writer.writestr("zeros.txt", bytes(10_000_000))
+    with (
+        pytest.raises(DataError, match=r"bomb\.zip.*10,000,000"),
+        unpacked(archive, tmp_path / "scratch"),
+    ):
+        pass
+    assert os.listdir(tmp_path / "scratch") == []
+
+
 @pytest.mark.parametrize("damage", ["cut", "text", "flipped", "encrypted"])
 def test_corrupt_archives(tmp_path, damage):
     archive = tmp_path / "set.zip"

@@ -12,7 +12,6 @@ from fullrank.data.molecules import (
     largest_fragment,
     molecule,
     molecule_features,
-    quoted,
     scaffold,
 )
 
@@ -72,9 +71,9 @@ def test_reasons(smiles, reason):
     assert reason in str(error.value)
 
 
-def test_long_texts_are_shortened():
-    assert quoted("CCO") == "'CCO'"
-    assert len(quoted("C" * 20_000)) < 100
+def test_a_smiles_without_end_is_refused_before_rdkit_sees_it():
+    with pytest.raises(DataError, match="1,000,000 characters"):
+        molecule("C" * 10**6)
 
 
 def test_fragments():

@@ -108,7 +108,7 @@ def _attempt(surface: Surface, place: Path) -> Outcome:
     except FullrankError as error:
         if str(place) not in str(error):
             return Outcome("failed", f"the message does not name the file: {error}")
-        if len(str(error)) > 5000:
+        if len(str(error)) > 4000:
             return Outcome("failed", f"a message of {len(str(error))} characters")
         return Outcome("refused")
     except AssertionError:

@@ -5,7 +5,6 @@ written or be refused, and a text must mean what plain Python finds in it.
 """
 
 import csv
-import io
 import json
 import re
 import shutil
@@ -26,17 +25,15 @@ from fullrank.data import (
     MoleculeFeaturizer,
     PackedGraphs,
     Target,
-    from_graphs,
     load_dataset,
     read_tu_folder,
 )
 from fullrank.data.molecules import molecule_features
 from fullrank.data.packed.storage import header_checksum
-from fullrank.errors import FullrankError
 from fullrank.paper.record import read_record
 from fullrank.paper.results import make_record, read_runs
 from fullrank.report.reproduction import markdown_of, page_of
-from fullrank.train import Model, ModelSpec, Predictor, RunFolder, load_config, parse
+from fullrank.train import Model, ModelSpec, Predictor, RunFolder, load_config
 from fullrank.train.callbacks import AtomicCheckpointIO, load_checkpoint
 from fullrank.train.model import checksum
 from fullrank.train.predict import REASON, predict_file
@@ -185,7 +182,9 @@ def read_tu(folder: Path) -> int:
     columns = {
         name: [
             [_integer(value) for value in line.split(",")]
-            for line in re.split(r"\r\n|\r|\n", _text(folder / f"SMALL/SMALL_{name}.txt"))
+            for line in re.split(
+                r"\r\n|\r|\n", _text(folder / f"SMALL/SMALL_{name}.txt")
+            )
             if line.strip()
         ]
         for name in ("A", "graph_indicator", "graph_labels")
@@ -424,7 +423,8 @@ def read_model(folder: Path) -> int:
         Predictor([model]).predict(["CCO"])
         return 0
     assert _model_digest(model) == _intact(
-        make_model, lambda intact: _model_digest(Model.load(intact / "model.safetensors"))
+        make_model,
+        lambda intact: _model_digest(Model.load(intact / "model.safetensors")),
     )
     return 0
 
@@ -470,7 +470,9 @@ def spoil_run(folder: Path, random: Random) -> None:
 
 
 def read_run(folder: Path) -> int:
-    first, second = (RunFolder(path) for path in sorted((folder / "runs").glob("qm9-*")))
+    first, second = (
+        RunFolder(path) for path in sorted((folder / "runs").glob("qm9-*"))
+    )
     # Whatever is wrong with one run, the page of all runs is made, with the other one.
     record = make_record(folder / "runs")
     found = read_runs(folder / "runs")
@@ -576,7 +578,10 @@ SURFACES = {
         Surface("packed", make_packed, spoil_packed, read_packed),
         Surface("zip", make_zip, spoil_zip, read_zip),
         Surface(
-            "checkpoint", make_checkpoint, one_file("*.ckpt", damage.BYTES), read_checkpoint
+            "checkpoint",
+            make_checkpoint,
+            one_file("*.ckpt", damage.BYTES),
+            read_checkpoint,
         ),
         Surface("model", make_model, spoil_model, read_model),
         Surface("run", make_run, spoil_run, read_run),

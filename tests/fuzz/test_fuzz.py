@@ -1,4 +1,4 @@
-"""No input, however damaged, ends in a traceback, a hang, or wrong data read as good."""
+"""Damaged input never ends in a traceback, a hang, or wrong data read as good."""
 
 import sys
 

@@ -14,6 +14,7 @@ from fullrank.train.callbacks import (
     load_checkpoint,
     random_state,
     set_random_state,
+    with_checksum,
 )
 
 
@@ -40,6 +41,7 @@ def crafted(kind, file, trace):
         with zipfile.ZipFile(file, "w") as archive:
             archive.writestr("archive/data.pkl", pickle.dumps(content))
             archive.writestr("archive/version", "3\n")
+    file.write_bytes(with_checksum(file.read_bytes()))
 
 
 @pytest.mark.parametrize("kind", ["torch", "legacy", "pickle", "zip"])
@@ -71,6 +73,23 @@ def test_broken_checkpoint_is_a_sentence(tmp_path, content):
     file.write_bytes(content)
     with pytest.raises(RunError, match=r"last\.ckpt"):
         load_checkpoint(file, "a-run")
+
+
+def test_every_flipped_bit_is_noticed(tmp_path):
+    file = tmp_path / "last.ckpt"
+    content = {"run": "a-run", "weights": torch.arange(50.0)}
+    AtomicCheckpointIO().save_checkpoint(content, file)
+    whole = file.read_bytes()
+    for place in random.Random(0).sample(range(8 * len(whole)), 300):
+        changed = bytearray(whole)
+        changed[place // 8] ^= 1 << place % 8
+        file.write_bytes(changed)
+        with pytest.raises(RunError, match=r"last\.ckpt"):
+            load_checkpoint(file, "a-run")
+    file.write_bytes(whole)
+    assert torch.equal(load_checkpoint(file, "a-run")["weights"], content["weights"])
+    # torch alone reads it, too
+    assert torch.load(file, weights_only=True)["run"] == "a-run"
 
 
 def test_random_numbers_go_on_where_they_were(tmp_path):

@@ -151,12 +151,22 @@ def test_parts_that_do_not_fit_are_refused(tmp_path, change):
         Model.load(file)
 
 
-@pytest.mark.parametrize("width", [-1, 10**12])
-def test_a_network_that_cannot_be_built_is_refused(tmp_path, width):
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"hidden_channels": -1},
+        {"hidden_channels": 10**12},
+        {"hidden_channels": 5000},  # small beside the file, but 10^8 weights
+        {"num_layers": 10**12},
+        {"conv": "pna", "conv_args": {"deg": [1, 2], "towers": 10**12}},
+        {"conv_args": {"num_aggregators": 10**12}},
+    ],
+)
+def test_a_network_that_does_not_fit_its_weights_takes_no_memory(tmp_path, change):
     file, _, _ = saved(tmp_path)
-    network = {"network": Model.load(file).spec.network | {"hidden_channels": width}}
+    network = {"network": Model.load(file).spec.network | change}
     rewritten(file, lambda spec: spec | network)
-    with pytest.raises(ModelError):
+    with pytest.raises(ModelError, match=r"model\.safetensors"):
         Model.load(file)
 
 

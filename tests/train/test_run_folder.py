@@ -112,9 +112,10 @@ def test_an_experiment_names_only_folders_beside_it(tmp_path):
     assert [run.result.seed for run in open_runs(folder)] == [0, 1]
     file = folder / "summary.json"
     summary = json.loads(file.read_text())
-    file.write_text(json.dumps(summary | {"runs": ["../../elsewhere"]}))
-    with pytest.raises(RunError, match="elsewhere"):
-        ExperimentFolder(folder).runs  # noqa: B018
+    for outside in ("../../elsewhere", "..", ".", "", "/etc", "a\\b"):
+        file.write_text(json.dumps(summary | {"runs": [outside]}))
+        with pytest.raises(RunError, match=r"summary\.json"):
+            ExperimentFolder(folder).runs  # noqa: B018
 
 
 def test_small_files_make_the_same_folder_elsewhere(run, tmp_path):

@@ -118,7 +118,10 @@ class GraphDataset(Description):
     @classmethod
     def described(cls, graphs: PackedGraphs, **changes: Any) -> Self:
         """A packed set with the description that is stored in it."""
-        about = Description.from_json(graphs.info)
+        try:
+            about = Description.from_json(graphs.info)
+        except DataError as error:
+            raise DataError(f"{graphs.folder or 'a set'}: {error}") from None
         known = {f.name: getattr(about, f.name) for f in fields(about)}
         return cls(**{**known, "graphs": graphs, **changes})
 

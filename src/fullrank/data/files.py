@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from fullrank.errors import DataError
+from fullrank.errors import DataError, quoted
 
 MIRROR_VARIABLE = "FULLRANK_MIRROR"
 _LARGEST_UNPACKED_RATIO = 200
@@ -120,7 +120,11 @@ def unpacked(source: Path, scratch: Path) -> Iterator[Path]:
                 archive.extractall(folder)
         except DataError:
             raise
-        except (*_CORRUPT, RuntimeError, ValueError) as error:  # such as a missing password
+        except (
+            *_CORRUPT,
+            RuntimeError,
+            ValueError,
+        ) as error:  # such as a missing password
             raise DataError(
                 f"{source} is not an intact zip archive ({error}); delete it and fetch "
                 f"it again"
@@ -286,7 +290,7 @@ def _first_wrong_line(file: Path, dtype: type, missing: bool = False) -> str:
                 )
             for value in values:
                 if not (_is_number(value, dtype) or (missing and _is_missing(value))):
-                    return f"{file}, line {number}: {value!r} is not {kind}"
+                    return f"{file}, line {number}: {quoted(value)} is not {kind}"
     return ""
 
 

@@ -14,12 +14,14 @@ from fullrank.data.atom_tables import tables
 from fullrank.data.features import Features
 from fullrank.data.packed.graphs import Field, Graph, Part
 from fullrank.data.workers import for_each
-from fullrank.errors import DataError
+from fullrank.errors import DataError, quoted
 from fullrank.extras import need
 
 if TYPE_CHECKING:
     from rdkit import Chem
 
+#: RDKit takes minutes for longer ones, and proteins of 1,000 residues are shorter.
+LONGEST_SMILES = 20_000
 Fragments = Literal["keep", "largest"]
 MOLECULE_FIELDS = {
     "x": Field((Part("node.x"),), "int64"),
@@ -37,7 +39,6 @@ _ATOMS = (
     "in ring",
 )
 _BONDS = ("bond type", "stereo", "conjugated")
-_LONGEST_QUOTE = 60
 # Everything that the binary form of a molecule may hold.
 _PROBES = (
     "C/C=C/[C@H](N)C(=O)[O-]",
@@ -67,6 +68,10 @@ def parsed(smiles: str) -> "Chem.Mol":
     smiles = smiles.strip()
     if not smiles:
         raise DataError("the SMILES is empty")
+    if len(smiles) > LONGEST_SMILES:
+        raise DataError(
+            f"the SMILES {quoted(smiles)} has more than {LONGEST_SMILES:,} characters"
+        )
     with rdkit_failures(smiles):
         mol = Chem.MolFromSmiles(smiles)
         if mol is None:
@@ -97,13 +102,6 @@ def rdkit_failures(smiles: str) -> Iterator[None]:
         lines = [line.strip("* \t") for line in str(error).splitlines()]
         reason = next(filter(None, lines), type(error).__name__)
         raise DataError(f"RDKit fails on {quoted(smiles)}: {reason}") from error
-
-
-def quoted(text: str) -> str:
-    """The text in quotes, shortened if it is long."""
-    if len(text) <= _LONGEST_QUOTE:
-        return repr(text)
-    return f"{text[:_LONGEST_QUOTE]!r}… ({len(text):,} characters)"
 
 
 def largest_fragment(mol: "Chem.Mol") -> "Chem.Mol":

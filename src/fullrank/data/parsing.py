@@ -18,7 +18,7 @@ def parse_json(text: str) -> Any:
 
 
 def parse_yaml(text: str) -> Any:
-    """The value in a YAML text: mappings, lists, strings, numbers, booleans and null."""
+    """The value in a YAML text, of the kinds that JSON has too."""
     try:
         return yaml.load(text, _Loader)
     except RecursionError:

@@ -165,7 +165,7 @@ def _pna(
             "it needs deg, the histogram of in-degrees of the training graphs "
             "(torch.bincount)"
         )
-    deg = torch.as_tensor(deg)
+    deg = torch.as_tensor(deg, device="cpu")  # PNA reads it, also on the meta device
     return PNAConv(
         in_channels,
         out_channels,

@@ -44,10 +44,15 @@ def load_checkpoint(file: Path, run: str) -> dict[str, Any]:
     return content
 
 
+def with_checksum(content: bytes) -> bytes:
+    """The bytes of a checkpoint: those of torch, then their SHA-256."""
+    return content + _MARK + hashlib.sha256(content).hexdigest().encode()
+
+
 def _read(file: Path) -> dict[str, Any]:
     data = file.read_bytes()
-    content, mark, written = data.rpartition(_MARK)
-    if hashlib.sha256(content).hexdigest().encode() != written or not mark:
+    content = data.rpartition(_MARK)[0]
+    if with_checksum(content) != data:
         raise RunError(
             f"{file} is damaged, or not a checkpoint of this version of fullrank: its "
             f"checksum does not match; restore it, or move the run folder away to "
@@ -71,9 +76,7 @@ class AtomicCheckpointIO(TorchCheckpointIO):
         buffer = io.BytesIO()
         torch.save(checkpoint, buffer)
         with replacing(file, "wb") as stream:
-            stream.write(buffer.getbuffer())
-            checksum = hashlib.sha256(buffer.getbuffer()).hexdigest()
-            stream.write(_MARK + checksum.encode())
+            stream.write(with_checksum(buffer.getvalue()))
 
     def load_checkpoint(self, path: Any, *_: Any, **__: Any) -> dict[str, Any]:
         return _read(Path(path))

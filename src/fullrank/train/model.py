@@ -8,7 +8,7 @@ executes nothing.
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -23,6 +23,7 @@ from torch_geometric.data import Batch, Data
 from fullrank.data import Features, GraphDataset, Split, Target
 from fullrank.data.descriptors import descriptor_names
 from fullrank.data.featurizers import AnyFeaturizer
+from fullrank.data.parsing import parse_json
 from fullrank.data.sources.base import StructureOptions
 from fullrank.data.sources.csv import CsvSource
 from fullrank.data.splits import PARTS
@@ -140,11 +141,7 @@ class Model(torch.nn.Module):
     def __init__(self, spec: ModelSpec) -> None:
         super().__init__()
         self.spec = spec
-        try:
-            self.network = GraphNet(**spec.network)
-        except (TypeError, ValueError, RuntimeError) as error:  # too large, for one
-            reason = str(error).partition("\n")[0]
-            raise ConfigError(f"this network cannot be built: {reason}") from error
+        self.network = _network(spec)
         for name in ("mean", "std"):
             values = torch.tensor(getattr(spec, name), dtype=torch.float64)
             self.register_buffer(f"target_{name}", values, persistent=False)
@@ -226,6 +223,7 @@ class Model(torch.nn.Module):
         try:
             spec, weights = _read(file)
             spec.check()
+            _check_size(spec, weights)
             model = cls(spec)
             _fill(model, weights)
         except FileNotFoundError:
@@ -241,9 +239,9 @@ def _read(file: Path) -> tuple[ModelSpec, dict[str, Tensor]]:
         with safe_open(file, framework="pt") as content:
             metadata = content.metadata() or {}
             weights = {name: content.get_tensor(name) for name in content.keys()}  # noqa: SIM118
-        header = json.loads(metadata["fullrank"])
+        header = parse_json(metadata["fullrank"])
         text, written = str(header["spec"]), header["sha256"]
-    except (KeyError, TypeError, json.JSONDecodeError):
+    except (KeyError, TypeError, ValueError):
         raise ModelError("it was not written by fullrank") from None
     except SafetensorError as error:
         raise ModelError(f"it is damaged ({error}); copy it again") from None
@@ -260,6 +258,49 @@ def _read(file: Path) -> tuple[ModelSpec, dict[str, Tensor]]:
             f"{'.'.join(map(str, first['loc']))}: {first['msg']}; it may be from "
             f"another version of fullrank"
         ) from None
+
+
+def _network(spec: ModelSpec) -> GraphNet:
+    try:
+        return GraphNet(**spec.network)
+    except (TypeError, ValueError, RuntimeError) as error:  # too large, for one
+        reason = str(error).partition("\n")[0]
+        raise ConfigError(f"this network cannot be built: {reason}") from error
+
+
+def _check_size(spec: ModelSpec, weights: Mapping[str, Tensor]) -> None:
+    """Compare the network with the weights before it takes any memory: a small file
+    may describe a network of any size."""
+    total = sum(values.numel() for values in weights.values())
+    limits = {"num_layers": len(weights)}
+    for name, value in _sizes(spec.network):
+        limit = limits.get(name, total)
+        if value > limit:
+            raise ModelError(f"{name} is {value:,} in a file of {total:,} weights")
+    with torch.device("meta"):
+        sketch = _network(spec)
+    wanted = {f"network.{k}": v.shape for k, v in sketch.state_dict().items()}
+    for name in sorted(wanted.keys() | weights.keys()):
+        found = weights[name].shape if name in weights else None
+        if found != wanted.get(name):
+            raise ModelError(
+                f"the weights {name!r} have the shape {_shape(found)}, but the network "
+                f"needs {_shape(wanted.get(name))}"
+            )
+
+
+def _sizes(values: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
+    """Every whole number among the arguments of a network."""
+    for name, value in values.items():
+        if isinstance(value, Mapping):
+            yield from _sizes(value)
+        elif name != "deg":  # a histogram, which counts nodes
+            numbers = value if isinstance(value, list) else [value]
+            yield from ((name, n) for n in numbers if isinstance(n, int))
+
+
+def _shape(size: torch.Size | None) -> str:
+    return "nothing" if size is None else str(list(size))
 
 
 def _fill(model: Model, weights: Mapping[str, Tensor]) -> None:

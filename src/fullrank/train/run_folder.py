@@ -7,7 +7,7 @@ import re
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -15,7 +15,7 @@ from filelock import FileLock, Timeout
 
 from fullrank.data import Split
 from fullrank.data.splits import PARTS
-from fullrank.errors import FullrankError, RunError
+from fullrank.errors import FullrankError, RunError, quoted
 from fullrank.train.config import Config, load_config
 from fullrank.train.environment import Environment
 from fullrank.train.files import Record, remove_leftovers, write_json, write_text
@@ -121,17 +121,20 @@ class Curve:
     """One row of numbers per epoch."""
 
     rows: tuple[Mapping[str, float], ...]
+    file: Path = field(compare=False)
 
     def __len__(self) -> int:
         return len(self.rows)
 
     def column(self, name: str) -> list[float]:
         """One quantity, epoch by epoch."""
-        try:
-            return [row[name] for row in self.rows]
-        except KeyError:
-            known = ", ".join(self.rows[0])
-            raise RunError(f"no curve {name!r} was recorded, only {known}") from None
+        for epoch, row in enumerate(self.rows):
+            if name not in row:
+                raise RunError(
+                    f"{self.file} has no {name!r} for epoch {epoch}, only "
+                    f"{', '.join(row)}"
+                )
+        return [row[name] for row in self.rows]
 
 
 class CurveFile:
@@ -143,7 +146,7 @@ class CurveFile:
     def read(self) -> Curve:
         """The complete rows."""
         if not self.file.exists():
-            return Curve(())
+            return Curve((), self.file)
         try:
             lines = self.file.read_text(encoding="utf-8").split("\n")[:-1]
             rows = [
@@ -151,8 +154,10 @@ class CurveFile:
                 for row in csv.DictReader(lines)
             ]
         except (ValueError, TypeError, csv.Error) as error:
-            raise RunError(f"{self.file} is not a table of numbers: {error}") from None
-        return Curve(tuple(rows))
+            raise RunError(
+                f"{self.file} is not a table of numbers: {quoted(str(error))}"
+            ) from None
+        return Curve(tuple(rows), self.file)
 
     def cut(self, epochs: int) -> None:
         """Keep the rows of the first ``epochs``; later ones are done again."""

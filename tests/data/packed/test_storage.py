@@ -1,3 +1,4 @@
+import hashlib
 import json
 import multiprocessing
 import os
@@ -13,7 +14,12 @@ import torch
 from fullrank.data import DataError, Field, Graph, PackedGraphs, Part
 from fullrank.data.packed import storage
 from fullrank.data.packed.graphs import text_arrays
-from fullrank.data.packed.storage import HEADER, PackedFileError, verify
+from fullrank.data.packed.storage import (
+    HEADER,
+    PackedFileError,
+    header_checksum,
+    verify,
+)
 
 
 def some_graphs(seed: int, count: int) -> PackedGraphs:
@@ -108,6 +114,7 @@ def damaged(folder, how: str) -> None:
             entry = arrays["node.x"]
             entry["shape"][0] -= 1
             file.write_bytes(file.read_bytes()[:-8])
+            entry["sha256"] = hashlib.sha256(file.read_bytes()).hexdigest()
         elif how == "no fields":
             del header["fields"]
         elif how == "fields in a list":
@@ -120,6 +127,22 @@ def damaged(folder, how: str) -> None:
             arrays["node.x"]["dtype"] = "float99"
         elif how == "negative rows":
             arrays["node.x"]["shape"][0] *= -1
+        elif how == "absurd shape":  # 2**64 bytes, which are 0 in 64 bits
+            arrays["node.x"]["shape"] = [2**62, 4]
+            file.write_bytes(b"")
+        elif how == "absurd one-hot":
+            header["fields"]["x"]["parts"][0]["one_hot"] = 10**12
+        elif how == "unknown array":
+            header["fields"]["x"]["parts"][0]["array"] = "node.z"
+        elif how == "unknown field type":
+            header["fields"]["x"]["dtype"] = "object"
+        elif how == "unknown columns":
+            header["fields"]["x"]["parts"][0]["columns"] = [99]
+        elif how == "changed header":
+            header["info"] = {}
+            (folder / HEADER).write_text(json.dumps(header))
+            return
+        header["sha256"] = header_checksum(header)
         (folder / HEADER).write_text(json.dumps(header))
 
 
@@ -130,7 +153,7 @@ def damaged(folder, how: str) -> None:
         ("missing", r"node\.x\.bin has 0 bytes"),
         ("other version", "has version 99"),
         ("foreign header", "not the header of a packed set"),
-        ("no header", "holds no packed set"),
+        ("no header", "header.json"),
         ("half a header", "is not a header"),
         ("objects", "holds Python objects"),
         ("elsewhere", "secret"),
@@ -141,6 +164,12 @@ def damaged(folder, how: str) -> None:
         ("fields in a list", "'fields'"),
         ("fewer rows", r"'node\.x' has \d+ rows for \d+ nodes"),
         ("no fields", "lacks 'fields'"),
+        ("absurd shape", r"node\.x\.bin has 0 bytes"),
+        ("absurd one-hot", "1000000000000"),
+        ("unknown array", r"'node\.z'"),
+        ("unknown field type", "'object'"),
+        ("unknown columns", "99"),
+        ("changed header", r"header\.json"),
     ],
 )
 def test_damage_is_noticed_at_opening(tmp_path, how, message):
@@ -150,7 +179,7 @@ def test_damage_is_noticed_at_opening(tmp_path, how, message):
         PackedGraphs.open(tmp_path / "set")
 
 
-def test_a_changed_number_is_noticed_by_verify(tmp_path):
+def test_a_changed_number_is_noticed(tmp_path):
     graphs = some_graphs(0, 5)
     graphs.save(tmp_path / "set")
     assert verify(tmp_path / "set") > graphs.array("x").nbytes
@@ -158,8 +187,22 @@ def test_a_changed_number_is_noticed_by_verify(tmp_path):
     content = bytearray(file.read_bytes())
     content[3] ^= 1
     file.write_bytes(content)
-    with pytest.raises(PackedFileError, match=r"node\.x\.bin"):
-        verify(tmp_path / "set")
+    for read in (verify, PackedGraphs.open):
+        with pytest.raises(PackedFileError, match=r"node\.x\.bin"):
+            read(tmp_path / "set")
+
+
+def test_a_header_without_a_checksum_is_still_read(tmp_path):
+    graphs = some_graphs(0, 5)
+    graphs.save(tmp_path / "set")
+    header = json.loads((tmp_path / "set" / HEADER).read_text())
+    del header["sha256"]
+    (tmp_path / "set" / HEADER).write_text(json.dumps(header))
+    assert PackedGraphs.open(tmp_path / "set").fingerprints() == graphs.fingerprints()
+    header["infos"] = header.pop("info")  # a bit that flipped
+    (tmp_path / "set" / HEADER).write_text(json.dumps(header))
+    with pytest.raises(PackedFileError, match=r"header\.json"):
+        PackedGraphs.open(tmp_path / "set")
 
 
 def test_nothing_is_left_of_an_interrupted_write(tmp_path):

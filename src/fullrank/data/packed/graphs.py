@@ -32,6 +32,19 @@ if TYPE_CHECKING:  # preparing and listing data sets must not wait for torch
     from torch_geometric.data import Batch, Data
 
 LEVELS = ("node", "edge", "graph")
+LARGEST_ONE_HOT = 2**16
+_LARGEST_TABLE = 2**10
+_DTYPES = (
+    "bool",
+    "float16",
+    "float32",
+    "float64",
+    "int16",
+    "int32",
+    "int64",
+    "int8",
+    "uint8",
+)
 _STRUCTURE = ("node_ptr", "edge_ptr", "src", "dst")
 
 
@@ -53,7 +66,7 @@ class Part:
     def take(self, stored: np.ndarray, rows: np.ndarray, dtype: str) -> np.ndarray:
         values = stored.take(rows, axis=0)
         if self.one_hot is not None:
-            return _one_hot(self.one_hot, dtype).take(values, axis=0, mode="clip")
+            return _one_hot(values, self.one_hot, dtype)
         if self.columns is not None:
             values = values[:, self.columns]
         return values.astype(dtype, copy=False)
@@ -130,6 +143,7 @@ class PackedGraphs:
         fields: What a batch carries beside ``edge_index``, by attribute.
         info: Whatever describes the set, as JSON holds it.
         digests: The SHA-256 of the arrays that are stored on disk.
+        folder: Where the set is stored, if it is.
     """
 
     node_ptr: np.ndarray
@@ -140,6 +154,7 @@ class PackedGraphs:
     fields: Mapping[str, Field] = field(default_factory=dict)
     info: Mapping[str, Any] = field(default_factory=dict)
     digests: Mapping[str, str] = field(default_factory=dict)
+    folder: Path | None = None
 
     @classmethod
     def pack(
@@ -374,14 +389,20 @@ class PackedGraphs:
         except ValidationError as error:
             raise malformed(Path(folder) / HEADER, "fields", error) from error
         graphs = cls(
-            **structure, arrays=arrays, fields=fields, info=info, digests=digests
+            **structure,
+            arrays=arrays,
+            fields=fields,
+            info=info,
+            digests=digests,
+            folder=Path(folder),
         )
         ends = {"edge.src": graphs.src, "edge.dst": graphs.dst}
         totals = (graphs.node_ptr[-1], graphs.edge_ptr[-1], len(graphs))
         try:
-            _check_rows({**ends, **arrays}, *totals, f"{folder}: ")
+            _check_rows({**ends, **arrays}, *totals)
+            _check_fields(fields, arrays)
         except DataError as error:
-            raise PackedFileError(str(error)) from None
+            raise PackedFileError(f"{Path(folder) / HEADER}: {error}") from None
         return graphs
 
     def _everything(self) -> dict[str, np.ndarray]:
@@ -402,6 +423,22 @@ def _check_rows(
         if total is not None and len(values) != total:
             found = f"{len(values)} rows for {total} {level}s"
             raise DataError(f"{where}{name!r} has {found}")
+
+
+def _check_fields(fields: Mapping[str, Field], arrays: Mapping[str, Any]) -> None:
+    """Refuse what a batch cannot be made of."""
+    for name, wanted in fields.items():
+        if wanted.dtype not in _DTYPES:
+            raise DataError(f"the field {name!r} has the data type {wanted.dtype!r}")
+        for part in wanted.parts:
+            stored = arrays.get(part.array)
+            if stored is None or part.array.split(".")[0] != wanted.level:
+                raise DataError(f"the field {name!r} needs the array {part.array!r}")
+            if not 0 <= (part.one_hot or 0) <= LARGEST_ONE_HOT:
+                raise DataError(f"the field {name!r} is one-hot of {part.one_hot}")
+            width = stored.shape[1] if stored.ndim > 1 else 0
+            if not all(0 <= column < width for column in part.columns or ()):
+                raise DataError(f"the field {name!r} needs the columns {part.columns}")
 
 
 def offsets(counts: np.ndarray) -> np.ndarray:
@@ -425,8 +462,17 @@ def _batch_class() -> type:
     return type(Batch())
 
 
+def _one_hot(values: np.ndarray, size: int, dtype: str) -> np.ndarray:
+    if size <= _LARGEST_TABLE:
+        return _one_hot_rows(size, dtype).take(values, axis=0, mode="clip")
+    rows = np.zeros((len(values), size), dtype)
+    known = np.flatnonzero(values < size)
+    rows[known, values[known]] = 1
+    return rows
+
+
 @cache
-def _one_hot(size: int, dtype: str) -> np.ndarray:
+def _one_hot_rows(size: int, dtype: str) -> np.ndarray:
     """The rows of the integers below ``size``, and one of zeros."""
     return np.eye(size + 1, size, dtype=dtype)
 

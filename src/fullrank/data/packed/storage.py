@@ -248,7 +248,7 @@ def _header(folder: Path) -> tuple[dict[str, _Entry], dict[str, Any]]:
         )
     # Headers of fullrank 0.1 have no checksum.
     written = header.get("sha256")
-    if written is None and header.keys() - _KEYS or (
+    if (written is None and header.keys() - _KEYS) or (
         written is not None and written != header_checksum(header)
     ):
         raise PackedFileError(
