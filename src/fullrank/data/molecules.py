@@ -20,7 +20,7 @@ from fullrank.extras import need
 if TYPE_CHECKING:
     from rdkit import Chem
 
-#: RDKit takes minutes for longer ones, and proteins of 1,000 residues are shorter.
+# RDKit's time grows with the square of the length: a second for this one.
 LONGEST_SMILES = 20_000
 Fragments = Literal["keep", "largest"]
 MOLECULE_FIELDS = {
