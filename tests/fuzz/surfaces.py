@@ -36,7 +36,8 @@ from fullrank.report.reproduction import markdown_of, page_of
 from fullrank.train import Model, ModelSpec, Predictor, RunFolder, load_config
 from fullrank.train.callbacks import AtomicCheckpointIO, load_checkpoint
 from fullrank.train.model import checksum
-from fullrank.train.predict import REASON, predict_file
+from fullrank.train.predict import REASON
+from fullrank.train.predict_file import predict_file
 from fullrank.train.run_folder import ExperimentFolder, open_runs
 from fuzz import damage
 from goldens.configs import write_graphs
