@@ -1,3 +1,4 @@
+import csv
 from pathlib import Path
 
 import pytest
@@ -5,7 +6,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fullrank.data import DataError
-from fullrank.data.tables import delimiter_of, is_table, number, open_table
+from fullrank.data.tables import (
+    delimiter_of,
+    is_table,
+    number,
+    open_table,
+    table_text,
+)
 
 
 @pytest.fixture
@@ -147,3 +154,26 @@ def test_files_are_named(tmp_path):
     (tmp_path / "t.csv").write_text("a\n")
     with pytest.raises(FileNotFoundError), open_table(tmp_path / "t.csv"):
         (tmp_path / "another").read_text()  # which has nothing to do with the table
+
+
+CELLS = st.text(alphabet="'=+-@\t\r1.e,;\"\nC ") | st.text(
+    st.characters(exclude_characters="\0", exclude_categories=["Cs"])
+)
+
+
+@given(st.lists(st.lists(CELLS, min_size=2, max_size=2), min_size=1))
+def test_no_cell_is_a_formula_and_all_are_read_back(tmp_path_factory, rows):
+    file = tmp_path_factory.mktemp("t") / "t.csv"
+    file.write_bytes(table_text([("a", "b"), *rows]).encode())
+    with open_table(file) as table:
+        assert [row.cells for row in table] == rows
+    with file.open(newline="", encoding="utf-8") as stream:
+        for cell in (cell for row in csv.reader(stream) for cell in row):
+            if cell[:1] in ("=", "+", "-", "@", "\t", "\r"):
+                float(cell)  # a number is what it looks like
+
+
+def test_numbers_are_left_alone():
+    assert table_text([["-1.5", "+2e-3", -0.5, "-x", "=1"]]) == (
+        "-1.5,+2e-3,-0.5,'-x,'=1\r\n"
+    )

@@ -4,18 +4,21 @@ Training and prediction read tables here, so that both see the same rows.
 """
 
 import csv
+import io
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
-from typing import IO, NamedTuple
+from typing import IO, Any, NamedTuple
 
 from fullrank.errors import DataError, nearest
 
 DELIMITERS = {".csv": ",", ".tsv": "\t"}
 _NAMES = {",": "commas", "\t": "tabs", ";": "semicolons", "|": "vertical bars"}
+_FORMULA_STARTS = tuple("'=+-@\t\r")
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.I)
 _DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+(e[+-]?\d+)?", re.I)
 
 
@@ -125,7 +128,7 @@ class TableReader:
                     f"closed before the end of its cell ({error}); close it, or double "
                     f"the quotes within the cell"
                 ) from None
-            yield Row(line, cells)
+            yield Row(line, [_unescaped(cell) for cell in cells])
 
     def _lines(self) -> Iterator[str]:
         for number, line in enumerate(self._stream, start=1):
@@ -157,6 +160,28 @@ def open_table(file: str | Path) -> Iterator[TableReader]:
         if isinstance(error, FileNotFoundError):
             raise DataError(f"there is no file {str(file)!r}; check its path") from None
         raise DataError(f"cannot open {str(file)!r}: {error.strerror}") from None
+
+
+def table_text(rows: Iterable[Sequence[Any]], delimiter: str = ",") -> str:
+    """Rows as the text of a table, in which no cell is a formula to a spreadsheet: one
+    that would be gets an apostrophe, which `TableReader` removes."""
+    text = io.StringIO(newline="")
+    writer = csv.writer(text, delimiter=delimiter)
+    for row in rows:
+        writer.writerow(["'" + c if _is_formula(c) else c for c in row])
+    return text.getvalue()
+
+
+def _is_formula(cell: Any) -> bool:
+    """Whether a cell, without apostrophes in front of it, is one to a spreadsheet."""
+    if not isinstance(cell, str) or cell[:1] not in _FORMULA_STARTS:
+        return False
+    content = cell.lstrip("'")
+    return content[:1] in _FORMULA_STARTS and not _NUMBER.fullmatch(content)
+
+
+def _unescaped(cell: str) -> str:
+    return cell[1:] if cell[:1] == "'" and _is_formula(cell) else cell
 
 
 def number(text: str) -> float:

@@ -1,6 +1,7 @@
 """From run folders to the cells of the paper's tables."""
 
 import math
+import os
 import statistics
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
@@ -159,7 +160,8 @@ def read_runs(folder: Path) -> FoundRuns:
         try:
             run = FinishedRun.read(run_folder)
         except (FullrankError, OSError) as error:
-            unread[run_folder.id] = str(error)
+            # Without where it lies: the reason goes into pages that are passed on.
+            unread[run_folder.id] = str(error).replace(f"{folder}{os.sep}", "")
             continue
         if run is None:
             unfinished.append(run_folder.id)

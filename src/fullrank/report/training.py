@@ -60,7 +60,7 @@ def write_training_report(
         "processor": f"{machine.processor}, {machine.threads} threads",
     }
     provenance = {
-        name: f"{run.path}, seed {results[name].seed}" for name, run in runs.items()
+        name: f"{run.id}, seed {results[name].seed}" for name, run in runs.items()
     }
     page.write_text(
         render_page(title, lead, sections, {**provenance, **where, **software()}),

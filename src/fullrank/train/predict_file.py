@@ -4,7 +4,6 @@ However long a file is, only a few blocks of it are in memory. What is written h
 final name only when it is complete; what a killed program leaves behind is resumed.
 """
 
-import csv
 import io
 import os
 from collections import deque
@@ -32,6 +31,7 @@ from fullrank.data.tables import (
     delimiter_of,
     estimated_rows,
     open_table,
+    table_text,
 )
 from fullrank.data.workers import available_cpus, batched, for_each, map_blocks
 from fullrank.errors import ConfigError, DataError, FullrankError
@@ -203,9 +203,7 @@ class _Unfinished:
         self._remove()
 
     def _write(self, rows: Iterable[Sequence[Any]]) -> None:
-        text = io.StringIO(newline="")
-        csv.writer(text, delimiter=self._delimiter).writerows(rows)
-        content = memoryview(text.getvalue().encode())
+        content = memoryview(table_text(rows, self._delimiter).encode())
         self._size += len(content)
         while content:
             content = content[self._stream.write(content) :]

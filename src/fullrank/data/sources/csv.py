@@ -1,8 +1,6 @@
 """Molecules in a table: a CSV file with SMILES and targets."""
 
-import csv
 import hashlib
-import io
 import logging
 import math
 import re
@@ -40,6 +38,7 @@ from fullrank.data.tables import (
     is_table,
     number,
     open_table,
+    table_text,
 )
 from fullrank.data.workers import available_cpus, batched, for_each, map_blocks
 from fullrank.errors import DataError
@@ -352,11 +351,9 @@ def _most_frequent(rows: Sequence[dict[str, Any]]) -> str:
 
 def _write_rejected(file: Path, rows: Sequence[dict[str, Any]]) -> bool:
     """List the rows in ``file``; returns whether that was possible."""
-    text = io.StringIO(newline="")
-    writer = csv.DictWriter(text, ("row", "reason", "smiles"))
-    writer.writeheader()
-    writer.writerows(rows)
-    content = text.getvalue().encode()
+    columns = ("row", "reason", "smiles")
+    cells = [[row[column] for column in columns] for row in rows]
+    content = table_text([columns, *cells]).encode()
     try:
         if not file.exists() or file.read_bytes() != content:
             file.write_bytes(content)
