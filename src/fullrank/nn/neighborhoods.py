@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -31,6 +31,7 @@ class Neighborhoods:
         edge_weight: :math:`\mathbf{W}_e` of shape :math:`(d_s, q)`, or :obj:`None`.
         color: A structural colour for each pair, :math:`(E)`, or :obj:`None`.
         bipartite: Whether sources and destinations are different nodes.
+        ptr: Where the pairs of each node begin, for kernels, if they are sorted.
     """
 
     x_src: Tensor
@@ -41,6 +42,7 @@ class Neighborhoods:
     edge_weight: Tensor | None = None
     color: Tensor | None = None
     bipartite: bool = False
+    ptr: Tensor | None = None
 
     def from_src(self, weight: Tensor) -> Tensor:
         r"""Return :math:`\mathbf{W}(\mathbf{h}_u + \mathbf{W}_e\mathbf{e}_{uv})` for
@@ -103,79 +105,149 @@ def check_indices(index: Tensor, size: int, role: str) -> None:
         )
 
 
-class _Edges(NamedTuple):
-    """What there is for each pair, in one order."""
+class Layout(NamedTuple):
+    """What the pairs of a graph depend on besides its edges.
 
+    Attributes:
+        num_src: Number of sources.
+        num_dst: Number of destinations.
+        bipartite: Whether sources and destinations are different nodes.
+        self_loops: Whether :math:`v` is one of its own neighbours. If so, self-loops
+            of the graph are removed first, unless the graph is bipartite, where a
+            number names different nodes on the two sides.
+        flow: The direction of messages, as in PyG.
+        order: ``"src"`` or ``"dst"`` for pairs sorted by one of their ends, or
+            :obj:`None` for edges as they come, then self-loops.
+    """
+
+    num_src: int
+    num_dst: int
+    bipartite: bool
+    self_loops: bool
+    flow: str
+    order: str | None
+
+
+@dataclass(frozen=True)
+class Pairs:
+    r"""All pairs :math:`(v, u)` of a graph: what depends on its edges alone.
+
+    A layer takes them in place of ``edge_index``, so a network reads them once for all
+    of its layers (see :meth:`~fullrank.nn.conv.base.RankConv.pairs`). A layer that
+    needs another layout reads the edges again.
+
+    Attributes:
+        edge_index: The edges in the format they came in.
+        layout: What else determines the pairs.
+        src: For each pair the source :math:`u`, :math:`(E)`.
+        dst: For each pair the destination :math:`v`, :math:`(E)`.
+        place: For each pair its place among all edges and then all self-loops that
+            are added, or :obj:`None` if the pairs are just these.
+        ptr: The first pair of each node, :math:`(N + 1)`, if they are sorted.
+        value: The values of a sparse matrix, or :obj:`None`.
+        num_edges: Number of edges.
+        spare: Whether there is one more destination, for self-loops of the graph that
+            could not be removed.
+    """
+
+    edge_index: Any
+    layout: Layout
     src: Tensor
     dst: Tensor
-    attr: Tensor | None
-    color: Tensor | None
+    place: Tensor | None
+    ptr: Tensor | None
+    value: Tensor | None
+    num_edges: int
+    spare: bool
 
-    def keep(self, mask: Tensor) -> "_Edges":
-        attr, color = (None if x is None else x[mask] for x in (self.attr, self.color))
-        return _Edges(self.src[mask], self.dst[mask], attr, color)
+    @classmethod
+    def read(cls, edge_index: Any, layout: Layout) -> "Pairs":
+        """List all pairs of a graph."""
+        if isinstance(edge_index, Pairs):
+            if edge_index.layout == layout:
+                return edge_index
+            edge_index = edge_index.edge_index
+        num_src, num_dst, bipartite, self_loops, flow, order = layout
+        src, dst, value = as_edge_list(edge_index, flow)
+        check_indices(src, num_src, "source")
+        check_indices(dst, num_dst, "destination")
+        edges, place, ptr, spare = src.size(0), None, None, False
+        if self_loops:
+            nodes = torch.arange(num_dst, device=dst.device)
+            own = nodes
+            if bipartite:
+                own, num_src = nodes + num_src, num_src + num_dst
+            else:
+                loops = src == dst
+                if torch.compiler.is_compiling() or dst.is_meta:
+                    # Shapes may not depend on values: loops go to an extra
+                    # destination, whose result the layer drops.
+                    dst, spare = torch.where(loops, num_dst, dst), True
+                elif loops.any():
+                    kept = (~loops).nonzero().squeeze(1)
+                    src, dst = src[kept], dst[kept]
+                    place = torch.cat([kept, nodes + edges])
+            src, dst = torch.cat([src, own]), torch.cat([dst, nodes])
+        if order is not None:
+            key, size = (src, num_src) if order == "src" else (dst, num_dst + spare)
+            key, permutation = torch.sort(key, stable=True)
+            ptr = torch.searchsorted(key, torch.arange(size + 1, device=key.device))
+            if order == "src":
+                src, dst = key, take_rows(dst, permutation)
+            else:
+                src, dst = take_rows(src, permutation), key
+            place = permutation if place is None else take_rows(place, permutation)
+        return cls(edge_index, layout, src, dst, place, ptr, value, edges, spare)
 
-    def append(self, src: Tensor, dst: Tensor, color: Tensor | None) -> "_Edges":
-        attr = None
-        if self.attr is not None:
-            zeros = self.attr.new_zeros(src.numel(), self.attr.size(1))
-            attr = torch.cat([self.attr, zeros])
-        if self.color is not None and color is not None:
-            color = torch.cat([self.color, color])
-        return _Edges(
-            torch.cat([self.src, src]), torch.cat([self.dst, dst]), attr, color
-        )
+    def arrange(self, of_edges: Tensor, of_loops: Tensor | None) -> Tensor:
+        """Bring what there is for each edge, and for each self-loop that is added, into
+        the order of the pairs."""
+        rows = of_edges
+        if self.layout.self_loops and of_loops is not None:
+            rows = torch.cat([of_edges, of_loops])
+        return rows if self.place is None else take_rows(rows, self.place)
 
 
 def read_neighborhoods(
     x: Tensor | tuple[Tensor, Tensor],
-    edges: tuple[Tensor, Tensor],
+    pairs: Pairs,
     edge_attr: Tensor | None,
     edge_weight: Tensor | None,
     *,
-    self_loops: bool,
     edge_color: Tensor | None = None,
     node_color: Tensor | None = None,
 ) -> Neighborhoods:
-    """List all pairs ``(v, u)`` of a graph.
+    """Put features to the pairs of a graph.
 
     Args:
         x: Node features, or a pair ``(source, destination)``.
-        edges: The ends of each edge, ``(src, dst)``.
+        pairs: The pairs.
         edge_attr: Edge features as columns of floats, or :obj:`None`.
         edge_weight: The weight that encodes them, or :obj:`None`.
-        self_loops: Whether :math:`v` is one of its own neighbours. If so, self-loops
-            of the graph are removed first, together with their features, unless the
-            graph is bipartite, where a number names different nodes on the two sides.
         edge_color: A structural colour for each edge, or :obj:`None`.
         node_color: A structural colour for each self-loop, or :obj:`None`.
     """
-    if (edge_color is None) != (node_color is None) and self_loops:
+    x_src, x_dst = (x, x) if isinstance(x, Tensor) else x
+    layout, color = pairs.layout, None
+    if (edge_color is None) != (node_color is None) and layout.self_loops:
         missing = "edge_color" if edge_color is None else "node_color"
         raise ValueError(f"{missing} is missing; self-loops need both colours")
-    bipartite = not isinstance(x, Tensor)
-    x_src, x_dst = (x, x) if isinstance(x, Tensor) else x
-    _check_length("edge_color", edge_color, edges[0].size(0), "edges")
-    if self_loops:
-        _check_length("node_color", node_color, x_dst.size(0), "nodes")
-    pairs = _Edges(*edges, edge_attr, edge_color)
-    nodes = torch.arange(x_dst.size(0), device=x_dst.device)
-    if self_loops and bipartite:
-        pairs = pairs.append(nodes + x_src.size(0), nodes, node_color)
+    if edge_color is not None:
+        _check_length("edge_color", edge_color, pairs.num_edges, "edges")
+        if layout.self_loops:
+            _check_length("node_color", node_color, layout.num_dst, "nodes")
+        color = pairs.arrange(edge_color, node_color)
+    if edge_attr is not None:
+        own = edge_attr.new_zeros(layout.num_dst, edge_attr.size(1))
+        edge_attr = pairs.arrange(edge_attr, own)
+    if layout.self_loops and layout.bipartite:
         x_src = torch.cat([x_src, x_dst])
-    elif self_loops:
-        loops = pairs.src == pairs.dst
-        if torch.compiler.is_compiling():
-            # Shapes may not depend on values: loops go to an extra destination,
-            # whose result the layer drops.
-            pairs = pairs._replace(dst=torch.where(loops, x_dst.size(0), pairs.dst))
-            x_dst = torch.cat([x_dst, x_dst.new_zeros(1, x_dst.size(1))])
-        elif loops.any():
-            pairs = pairs.keep(~loops)
-        pairs = pairs.append(nodes, nodes, node_color)
+    if pairs.spare:
+        x_dst = torch.cat([x_dst, x_dst.new_zeros(1, x_dst.size(1))])
     return Neighborhoods(
-        x_src, x_dst, *pairs[:3], edge_weight, pairs.color, bipartite=bipartite
-    )
+        x_src, x_dst, pairs.src, pairs.dst, edge_attr, edge_weight, color,
+        layout.bipartite, pairs.ptr,
+    )  # fmt: skip
 
 
 def _check_length(name: str, color: Tensor | None, size: int, what: str) -> None:

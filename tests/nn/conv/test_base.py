@@ -310,11 +310,15 @@ def test_export_with_any_size(cls):
 
 
 @both
-def test_meta_device(cls):
-    conv = cls(5, 4).to("meta")
-    x, edge_index = (t.to("meta") for t in graph())
-    assert cls(5, 4, add_self_loops=False).to("meta")(x, edge_index).shape == (9, 4)
-    assert conv.mlp[0].weight.device.type == "meta"
+@pytest.mark.parametrize("re_sum", [True, False])
+def test_meta_device(cls, re_sum):
+    conv = cls(5, 4, re_sum=re_sum, edge_dim=3).to("meta")
+    x, edge_index, edge_attr = (t.to("meta") for t in graph(edge_dim=3))
+    out = conv(x.requires_grad_(), edge_index, edge_attr)
+    assert out.shape == (9, 4)
+    assert out.device.type == "meta"
+    (grad,) = torch.autograd.grad(out.sum(), x)
+    assert grad.shape == x.shape
 
 
 @both

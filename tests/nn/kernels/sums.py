@@ -10,14 +10,20 @@ from nn.strategies import features
 EDGES, NODES, SIZE, S, Q, WIDTH = 20, 7, 6, 3, 2, 5
 
 
-def ends():
+def ends(order="src"):
+    """Sources and destinations, sorted by one of them, and where each node begins."""
     generator = torch.Generator().manual_seed(0)
     src = torch.randint(NODES, (EDGES,), generator=generator)
-    return src, torch.randint(SIZE, (EDGES,), generator=generator)
+    dst = torch.randint(SIZE, (EDGES,), generator=generator)
+    key, size = (src, NODES) if order == "src" else (dst, SIZE)
+    permutation = key.argsort()
+    counts = torch.bincount(key, minlength=size)
+    ptr = torch.cat([torch.zeros(1, dtype=torch.long), counts.cumsum(0)])
+    return src[permutation], dst[permutation], ptr
 
 
 def weighted_rows():
-    m, (src, _) = features(EDGES, S, 0), ends()
+    m, (src, *_) = features(EDGES, S, 0), ends()
     values = features(NODES * S, WIDTH, 1).view(NODES, S, WIDTH)
     return (values, m, src), torch.einsum("ek,ekh->eh", m, values[src])
 
@@ -30,10 +36,11 @@ def weighted_edge_rows():
 
 
 def outer_product_sum():
-    m, x, (src, dst) = features(EDGES, S, 0), features(NODES, WIDTH, 1), ends()
+    m, x = features(EDGES, S, 0), features(NODES, WIDTH, 1)
+    src, dst, ptr = ends("dst")
     outer = torch.einsum("ek,ei->eki", m, x[src]).flatten(1)
     truth = sum_to(outer, dst, SIZE).view(SIZE, S, WIDTH)
-    return (x, m, src, dst, SIZE), truth
+    return (x, m, src, dst, SIZE, ptr), truth
 
 
 def mlp_of(width):
@@ -49,18 +56,18 @@ def expand_mlp_sum(edge_features):
     (values, m, src), hidden = weighted_rows()
     _, bias1, weight2, bias2 = mlp_of(WIDTH)
     bias1, weight2 = features(1, WIDTH, 11)[0], features(3, WIDTH, 12)
-    dst, edge_attr, weight = ends()[1], None, None
+    (_, dst, ptr), edge_attr, weight = ends(), None, None
     if edge_features:
         (_, edge_attr, weight), more = weighted_edge_rows()
         hidden = hidden + more
     messages = ((hidden + bias1).relu() @ weight2.t() + bias2).relu()
-    args = (values, m, edge_attr, weight, bias1, weight2, bias2, src, dst, SIZE)
+    args = (values, m, edge_attr, weight, bias1, weight2, bias2, src, dst, SIZE, ptr)
     return args, sum_to(messages, dst, SIZE)
 
 
 def combine_mlp_sum(edge_features, with_mlp):
     a_dst, a_src = features(SIZE, WIDTH, 0), features(NODES, WIDTH, 1)
-    x, (src, dst) = features(NODES, WIDTH, 2), ends()
+    x, (src, dst, ptr) = features(NODES, WIDTH, 2), ends()
     a, h = a_dst[dst] + a_src[src], x[src]
     edge_attr = a_edge = x_edge = None
     if edge_features:
@@ -72,7 +79,7 @@ def combine_mlp_sum(edge_features, with_mlp):
         mlp = mlp_of(WIDTH)
         z = (z @ mlp[0].t() + mlp[1]).relu()
         z = (z @ mlp[2].t() + mlp[3]).relu()
-    args = (a_dst, a_src, x, edge_attr, a_edge, x_edge, *mlp, src, dst, SIZE)
+    args = (a_dst, a_src, x, edge_attr, a_edge, x_edge, *mlp, src, dst, SIZE, ptr)
     return args, sum_to(z, dst, SIZE)
 
 

@@ -23,9 +23,9 @@ from fullrank.nn.kernels.dispatch import (
 )
 from fullrank.nn.lazy_linear import LazyLinear, materialize
 from fullrank.nn.neighborhoods import (
+    Layout,
     Neighborhoods,
-    as_edge_list,
-    check_indices,
+    Pairs,
     edge_columns,
     read_neighborhoods,
 )
@@ -137,10 +137,14 @@ class RankConv(MessagePassing):
         """Return the layer's output without any tensor of pairs x expansion."""
         raise NotImplementedError
 
+    def pair_order(self) -> str | None:
+        """By which end :meth:`sum_by_kernel` wants the pairs to be sorted."""
+        return None
+
     def forward(
         self,
         x: Features,
-        edge_index: Adj,
+        edge_index: Adj | Pairs,
         edge_attr: Tensor | None = None,
         *,
         edge_color: Tensor | None = None,
@@ -151,7 +155,8 @@ class RankConv(MessagePassing):
         Args:
             x: Node features, or a pair ``(source, destination)`` for a bipartite
                 graph.
-            edge_index: The edges, in any of PyG's formats.
+            edge_index: The edges, in any of PyG's formats; or what :meth:`pairs` made
+                of them, for several layers.
             edge_attr: Edge features, if the layer was made with ``edge_dim``.
             edge_color: A structural colour for each edge, for coefficients that read
                 it.
@@ -160,8 +165,9 @@ class RankConv(MessagePassing):
         Returns:
             The new features of the destinations.
         """
+        pairs = self.pairs(x, edge_index)
         local = self.neighborhoods(
-            x, edge_index, edge_attr, edge_color=edge_color, node_color=node_color
+            x, pairs, edge_attr, edge_color=edge_color, node_color=node_color
         )
         if needs_propagate(self, RankConv):
             out = self._propagate(local)
@@ -169,30 +175,45 @@ class RankConv(MessagePassing):
             out = self.sum_by_definition(local)
         else:
             out = self.sum_by_kernel(local)
-        return out[: (x if isinstance(x, Tensor) else x[1]).size(0)]
+        return out[: pairs.layout.num_dst] if pairs.spare else out
 
-    def neighborhoods(
-        self, x: Features, edge_index: Adj, edge_attr: Tensor | None = None, **colors
-    ) -> Neighborhoods:
-        """Return the pairs ``(v, u)`` that the layer aggregates over."""
+    def pairs(self, x: Features, edge_index: Adj | Pairs) -> Pairs:
+        """Return what the layer makes of the edges alone, to be given to it, and to all
+        layers like it, in place of ``edge_index``."""
+        return self._read_pairs(
+            x, edge_index, sort=not (needs_propagate(self, RankConv) or is_plain())
+        )
+
+    def _read_pairs(self, x: Features, edge_index: Adj | Pairs, sort: bool) -> Pairs:
         x_src, x_dst = (x, x) if isinstance(x, Tensor) else x
         self._check_features(x_src, x_dst)
-        src, dst, value = as_edge_list(edge_index, self.flow)
-        check_indices(src, x_src.size(0), "source")
-        check_indices(dst, x_dst.size(0), "destination")
-        if edge_attr is None and self.edge_lin is not None:
-            edge_attr = value
         first, _ = self.split_mlp()
         if isinstance(first, Linear):
             materialize(first, self.expansion * x_src.size(1))
+        order = self.pair_order() if sort else None
         bipartite = not isinstance(x, Tensor)
-        return read_neighborhoods(
-            x,
-            (src, dst),
-            *self._encode_edges(edge_attr, src, x_src),
-            self_loops=self.bipartite_self_loops if bipartite else self.self_loops,
-            **colors,
+        loops = self.bipartite_self_loops if bipartite else self.self_loops
+        layout = Layout(
+            x_src.size(0), x_dst.size(0), bipartite, loops, self.flow, order
         )
+        return Pairs.read(edge_index, layout)
+
+    def neighborhoods(
+        self,
+        x: Features,
+        edge_index: Adj | Pairs,
+        edge_attr: Tensor | None = None,
+        **colors,
+    ) -> Neighborhoods:
+        """Return the pairs ``(v, u)`` that the layer aggregates over."""
+        pairs = edge_index
+        if not isinstance(pairs, Pairs):
+            pairs = self._read_pairs(x, edge_index, sort=False)
+        x_src = x if isinstance(x, Tensor) else x[0]
+        if edge_attr is None and self.edge_lin is not None:
+            edge_attr = pairs.value
+        columns = self._encode_edges(edge_attr, pairs.num_edges, x_src)
+        return read_neighborhoods(x, pairs, *columns, **colors)
 
     def messages(
         self, x: Features, edge_index: Adj, edge_attr: Tensor | None = None, **colors
@@ -290,7 +311,7 @@ class RankConv(MessagePassing):
             )
 
     def _encode_edges(
-        self, edge_attr: Tensor | None, src: Tensor, x_src: Tensor
+        self, edge_attr: Tensor | None, edges: int, x_src: Tensor
     ) -> tuple[Tensor | None, Tensor | None]:
         """Return edge features as columns, and the weight that encodes them."""
         if self.edge_lin is None or self.edge_dim is None:
@@ -305,9 +326,9 @@ class RankConv(MessagePassing):
                 f"edge_attr is missing: the layer was made with "
                 f"edge_dim={self.edge_dim}"
             )
-        if edge_attr.size(0) != src.size(0):
+        if edge_attr.size(0) != edges:
             raise ValueError(
-                f"edge_attr has {edge_attr.size(0)} rows for {src.size(0)} edges"
+                f"edge_attr has {edge_attr.size(0)} rows for {edges} edges"
             )
         columns = edge_columns(edge_attr, self.edge_dim).to(x_src.dtype)
         materialize(self.edge_lin, columns.size(1), x_src.size(1))

@@ -14,7 +14,7 @@ from fullrank.nn.conv.base import (
 )
 from fullrank.nn.kernels import dispatch
 from fullrank.nn.kernels.dispatch import is_linear, is_replaceable
-from fullrank.nn.kernels.portable import combine_mlp_sum
+from fullrank.nn.kernels.sums import combine_mlp_sum
 from fullrank.nn.neighborhoods import Neighborhoods
 
 
@@ -98,22 +98,26 @@ class CombConv(RankConv):
     def expand(self, local: Neighborhoods, m: Tensor) -> Tensor:
         return functional.combine(m, local.neighbors())
 
-    def sum_by_kernel(self, local: Neighborhoods) -> Tensor:
-        weights = self.paper_mlp() if self.re_sum else None
-        f_local = self.coefficients
-        if not (
+    def pair_order(self) -> str | None:
+        return "src" if self._has_kernel() else None
+
+    def _has_kernel(self) -> bool:
+        return (
             self.sums()
-            and (weights is not None or not self.re_sum)
-            and is_replaceable(f_local, TanhCoefficients)
-            and is_linear(f_local.lin)
-        ):
+            and (not self.re_sum or self.paper_mlp() is not None)
+            and is_replaceable(self.coefficients, TanhCoefficients)
+            and is_linear(self.coefficients.lin)
+        )
+
+    def sum_by_kernel(self, local: Neighborhoods) -> Tensor:
+        if not self._has_kernel():
             return self.sum_by_definition(local)
-        out = self._combine(local, f_local, weights)
+        out = self._combine(local, self.paper_mlp() if self.re_sum else None)
         return out if self.re_sum else self.mlp(out)
 
-    def _combine(
-        self, local: Neighborhoods, f_local: TanhCoefficients, mlp: MLPWeights | None
-    ) -> Tensor:
+    def _combine(self, local: Neighborhoods, mlp: MLPWeights | None) -> Tensor:
+        f_local = self.coefficients
+        assert isinstance(f_local, TanhCoefficients)
         weight_dst, weight_src = f_local.split(local)
         a_edge = x_edge = None
         if local.edge_weight is not None:
@@ -131,4 +135,5 @@ class CombConv(RankConv):
             local.src,
             local.dst,
             local.x_dst.size(0),
+            local.ptr,
         )

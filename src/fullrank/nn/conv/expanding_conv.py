@@ -10,7 +10,7 @@ from fullrank.nn.coefficients.tanh import TanhCoefficients
 from fullrank.nn.conv.base import Channels, EdgeDim, RankConv, refuse_init
 from fullrank.nn.kernels import dispatch
 from fullrank.nn.kernels.dispatch import is_linear, is_plain, is_replaceable
-from fullrank.nn.kernels.portable import (
+from fullrank.nn.kernels.sums import (
     expand_mlp_sum,
     outer_product_sum,
     weighted_edge_rows,
@@ -137,6 +137,11 @@ class ExpandingConv(RankConv):
             hidden = module(hidden)
         return hidden
 
+    def pair_order(self) -> str | None:
+        if self.re_sum:
+            return "src" if self.sums() and self.paper_mlp() is not None else None
+        return "dst" if self.sums() or self._means() else None
+
     def sum_by_kernel(self, local: Neighborhoods) -> Tensor:
         m = self.read_coefficients(local)
         if not self.re_sum:
@@ -160,6 +165,7 @@ class ExpandingConv(RankConv):
             local.src,
             local.dst,
             local.x_dst.size(0),
+            local.ptr,
         )
 
     def _project(self, local: Neighborhoods, weight: Tensor) -> Tensor:
@@ -174,22 +180,26 @@ class ExpandingConv(RankConv):
         split = weight.view(weight.size(0), self.num_aggregators, -1)  # [h, s, d]
         return (split @ local.edge_weight).permute(1, 2, 0).contiguous()
 
+    def _means(self) -> bool:
+        return is_replaceable(self.aggr_module, MeanAggregation)
+
     def _aggregate_expanded(self, local: Neighborhoods, m: Tensor) -> Tensor:
-        means = is_replaceable(self.aggr_module, MeanAggregation)
-        if not (self.sums() or means):
+        if not (self.sums() or self._means()):
             return self.aggregate_pairs(self.expand(local, m), local)
-        size = local.x_dst.size(0)
-        out = dispatch.run(
-            outer_product_sum, local.x_src, m, local.src, local.dst, size
-        )  # [N, s, d]
+
+        def add_up(rows: Tensor, index: Tensor) -> Tensor:
+            size = local.x_dst.size(0)
+            return dispatch.run(
+                outer_product_sum, rows, m, index, local.dst, size, local.ptr
+            )
+
+        out = add_up(local.x_src, local.src)  # [N, s, d]
         if local.edge_attr is not None and local.edge_weight is not None:
             pairs = torch.arange(local.src.size(0), device=local.src.device)
-            edges = dispatch.run(
-                outer_product_sum, local.edge_attr, m, pairs, local.dst, size
-            )  # [N, s, q]
+            edges = add_up(local.edge_attr, pairs)  # [N, s, q]
             out = out + edges @ local.edge_weight.t()
         out = out.flatten(1)
-        return out / local.sizes().clamp(min=1)[:, None] if means else out
+        return out / local.sizes().clamp(min=1)[:, None] if self._means() else out
 
     def _shown_options(self) -> dict[str, Any]:
         return {"num_aggregators": self.num_aggregators, **super()._shown_options()}

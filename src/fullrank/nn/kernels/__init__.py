@@ -1,6 +1,8 @@
-"""The sums of :mod:`fullrank.nn.functional` made fast.
+"""The layers' sums over pairs made fast.
 
-``portable`` multiplies once per node instead of once per edge, with ordinary operations
-on any device. ``cpu`` does the same in blocks of edges that stay in the processor's
-cache, forward and backward. ``dispatch`` chooses between them, and nothing else does.
+``sums`` multiplies once per node instead of once per pair, by ordinary operations.
+``portable`` computes the same on any device and keeps nothing for the backward pass.
+``cpu`` does so in blocks of pairs that stay in the processor's cache. ``autograd``
+makes them operators of torch, with derivatives. ``dispatch`` chooses between them, and
+nothing else does.
 """

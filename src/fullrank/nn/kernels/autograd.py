@@ -1,41 +1,121 @@
-"""Kernels as functions that autograd and ``torch.func`` differentiate and batch.
+"""Kernels as operators that torch knows, with derivatives of any order and mode.
 
-A kernel brings its value and its first gradient. Everything else that may be asked of
-it, from second derivatives to tangents and batches, comes from the same function by
-ordinary operations. So nothing has to find out under which transform it runs.
+A kernel brings the value of a sum and its first gradient. Both become operators of
+``torch.library``, which ``torch.compile`` leaves as they are, called from a function
+that autograd and ``torch.func`` differentiate and batch. Everything else that may be
+asked of it, from second derivatives to tangents and batches, comes from the same sum by
+ordinary operations.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from torch import Tensor
+from torch.autograd.forward_ad import unpack_dual
 
 
 class Kernel:
-    """A sum over edges. ``args`` are tensors, numbers or :obj:`None`."""
-
-    #: How many tensors the forward pass leaves for the backward pass.
-    kept: ClassVar[int] = 0
+    """A sum over pairs. ``args`` are tensors, numbers or :obj:`None`."""
 
     @staticmethod
-    def forward(*args: Any) -> tuple[Tensor, ...]:
-        """Return the sum, and what is kept."""
+    def keep(*args: Any) -> list[Tensor]:
+        """Return empty tensors for what the backward pass needs besides ``args``."""
+        return []
+
+    @staticmethod
+    def forward(kept: list[Tensor], *args: Any) -> Tensor:
+        """Return the sum, and fill what is kept."""
         raise NotImplementedError
 
     @staticmethod
     def backward(
-        needed: Sequence[bool], grad: Tensor, *args_and_kept: Any
+        needed: Sequence[bool], grad: Tensor, kept: list[Tensor], *args: Any
     ) -> tuple[Any, ...]:
-        """Return a gradient for each of ``args``, or :obj:`None` where none is
-        needed."""
+        """Return a contiguous gradient for each of ``args``, or :obj:`None` where none
+        is needed."""
         raise NotImplementedError
 
 
-def apply(kernel: type[Kernel], function: Callable[..., Tensor], *args: Any) -> Tensor:
-    """Run a kernel for a function that computes the same by ordinary operations."""
-    return _Function.apply(_Sum(kernel, function), *args)[0]
+@dataclass(frozen=True)
+class Operator:
+    """A sum by a kernel.
+
+    Attributes:
+        function: The same sum by ordinary operations.
+        forward: From ``args`` to the sum and what is kept.
+        backward: From ``needed``, the gradient, what is kept and ``args`` to the
+            gradients that are needed.
+    """
+
+    function: Callable[..., Tensor]
+    forward: Callable[..., list[Tensor]]
+    backward: Callable[..., list[Tensor]]
+
+    def __call__(self, *args: Any) -> Tensor:
+        if torch.compiler.is_compiling():
+            return self.forward(*args)[0]
+        return _apply(_Sum(self), *args)[0]
+
+
+def register(
+    prefix: str, function: Callable[..., Tensor], kernel: type[Kernel]
+) -> Operator:
+    """Make a kernel for ``function`` known to torch as ``fullrank::{prefix}_...``."""
+    name = f"fullrank::{prefix}_{function.__name__}"
+    schema = torch.library.infer_schema(function, mutates_args=())
+    arguments = schema[1 : schema.rindex(")")]
+
+    def forward(*args: Any) -> list[Tensor]:
+        kept = kernel.keep(*args)
+        return [kernel.forward(kept, *args), *kept]
+
+    def fake_forward(*args: Any) -> list[Tensor]:
+        return [function(*args), *kernel.keep(*args)]
+
+    def backward(
+        needed: list[bool], grad: Tensor, kept: list[Tensor], *args: Any
+    ) -> list[Tensor]:
+        found = kernel.backward(needed, grad.contiguous(), kept, *args)
+        return [x for x, need in zip(found, needed, strict=True) if need]
+
+    def fake_backward(
+        needed: list[bool], grad: Tensor, kept: list[Tensor], *args: Any
+    ) -> list[Tensor]:
+        pairs = zip(args, needed, strict=True)
+        return [x.new_empty(x.shape) for x, need in pairs if need]
+
+    def differentiate(ctx, grads):
+        args, kept = _saved(ctx)
+        needed = list(ctx.needs_input_grad)
+        found = iter(operator.backward(needed, grads[0], kept, *args))
+        return tuple(next(found) if need else None for need in needed)
+
+    def setup_context(ctx, inputs, output):
+        _save(ctx, inputs, output[1:])
+
+    for which, body, fake, signature in (
+        (name, forward, fake_forward, arguments),
+        (
+            f"{name}_backward",
+            backward,
+            fake_backward,
+            f"bool[] needed, Tensor grad, Tensor[] kept, {arguments}",
+        ),
+    ):
+        torch.library.define(which, f"({signature}) -> Tensor[]")
+        torch.library.impl(which, "default", body)
+        torch.library.register_fake(which, fake)
+    # For torch.compile, which cannot trace a function that has tangents. All others
+    # take _Function, since tangents of this would silently be zero.
+    torch.library.register_autograd(name, differentiate, setup_context=setup_context)
+    namespace = torch.ops.fullrank
+    short = name.removeprefix("fullrank::")
+    operator = Operator(
+        function, getattr(namespace, short), getattr(namespace, f"{short}_backward")
+    )
+    return operator
 
 
 def is_in_memory(x: Tensor) -> bool:
@@ -48,27 +128,50 @@ def is_in_memory(x: Tensor) -> bool:
     return True
 
 
+def has_tangent(x: Tensor) -> bool:
+    """Whether a tensor is a dual number of forward-mode differentiation."""
+    return unpack_dual(x).tangent is not None
+
+
+class _Probe(torch.autograd.Function):
+    """A function that ``torch.func`` refuses, since it has no ``setup_context``."""
+
+    @staticmethod
+    def forward(ctx, x):
+        return x.clone()
+
+
+@torch.compiler.assume_constant_result
+def is_transformed() -> bool:
+    """Whether a transform of ``torch.func`` is being traced by ``torch.compile``."""
+    try:
+        _Probe.apply(torch.ones(()))
+    except RuntimeError:
+        return True
+    return False
+
+
 @dataclass(frozen=True)
 class _Sum:
-    """The value of a kernel."""
+    """The value of a kernel, and what is kept."""
 
-    kernel: type[Kernel]
-    function: Callable[..., Tensor]
-
-    @property
-    def kept(self) -> int:
-        return self.kernel.kept
+    operator: Operator
 
     def run(self, *args: Any) -> tuple[Tensor, ...]:
-        return self.kernel.forward(*args)
+        return tuple(self.operator.forward(*args))
 
-    def portable(self, *args: Any) -> tuple[Tensor, ...]:
-        return (self.function(*args),)
+    def ordinary(self, *args: Any) -> tuple[Tensor, ...]:
+        return (self.operator.function(*args),)
 
     def vjp(
-        self, needed: Sequence[bool], grads: Sequence[Tensor], *saved: Any
+        self,
+        needed: Sequence[bool],
+        grads: Sequence[Tensor],
+        args: list[Any],
+        kept: list[Tensor],
     ) -> tuple[Tensor, ...]:
-        return _Function.apply(_Gradient(self, tuple(needed)), grads[0], *saved)
+        gradient = _Gradient(self, tuple(needed), len(kept))
+        return _apply(gradient, grads[0], *kept, *args)
 
 
 @dataclass(frozen=True)
@@ -77,72 +180,91 @@ class _Gradient:
 
     of: _Sum
     needed: tuple[bool, ...]
-    kept: ClassVar[int] = 0
+    num_kept: int
 
     def run(self, grad: Tensor, *saved: Any) -> tuple[Tensor, ...]:
         if not is_in_memory(grad):  # is_grads_batched
-            return self.portable(grad, *saved)
-        found = self.of.kernel.backward(self.needed, grad.contiguous(), *saved)
-        pairs = zip(found, self.needed, strict=True)
-        return tuple(x for x, need in pairs if need)
+            return self.ordinary(grad, *saved)
+        kept, args = list(saved[: self.num_kept]), saved[self.num_kept :]
+        return tuple(self.of.operator.backward(list(self.needed), grad, kept, *args))
 
-    def portable(self, grad: Tensor, *saved: Any) -> tuple[Tensor, ...]:
-        args = saved[: len(self.needed)]
-        return _vjp(self.of.portable, self.needed, (grad,), *args)
+    def ordinary(self, grad: Tensor, *saved: Any) -> tuple[Tensor, ...]:
+        return _vjp(self.of.ordinary, self.needed, (grad,), *saved[self.num_kept :])
 
     def vjp(
-        self, needed: Sequence[bool], grads: Sequence[Tensor | None], *args: Any
+        self,
+        needed: Sequence[bool],
+        grads: Sequence[Tensor | None],
+        args: list[Any],
+        kept: list[Tensor],
     ) -> tuple[Tensor, ...]:
         _, *saved = args
-        like = [x for x, need in zip(saved, self.needed, strict=False) if need]
-        pairs = zip(like, grads, strict=True)
-        full = [torch.zeros_like(x) if grad is None else grad for x, grad in pairs]
-        return _vjp(self.portable, needed, full, *args)
+        pairs = zip(saved[self.num_kept :], self.needed, strict=True)
+        like = [x for x, need in pairs if need]
+        full = [
+            torch.zeros_like(x) if grad is None else grad
+            for x, grad in zip(like, grads, strict=True)
+        ]
+        return _vjp(self.ordinary, needed, full, *args)
+
+
+def _apply(function: _Sum | _Gradient, *args: Any) -> tuple[Tensor, ...]:
+    tensors = [x for x in args if isinstance(x, Tensor)]
+    # What a transform has wrapped may hide tangents.
+    dual = any(not is_in_memory(x) or has_tangent(x) for x in tensors)
+    return _Function.apply(function, dual, *args)
 
 
 class _Function(torch.autograd.Function):
+    """Runs a :class:`_Sum` or a :class:`_Gradient`; ``dual`` says whether there may
+    be tangents, which cannot be seen from inside."""
+
     @staticmethod
-    def forward(function, *args):
+    def forward(function, dual, *args):
         return function.run(*args)
 
     @staticmethod
     def setup_context(ctx, inputs, output):
-        ctx.function, *args = inputs
-        kept = output[len(output) - ctx.function.kept :]
+        ctx.function, dual, *args = inputs
+        kept = output[1:] if isinstance(ctx.function, _Sum) else ()
         ctx.mark_non_differentiable(*kept)
-        ctx.set_materialize_grads(False)  # what is kept is large, and has none
-        ctx.others = [None if isinstance(arg, Tensor) else arg for arg in args]
-        tensors = [arg if isinstance(arg, Tensor) else None for arg in args]
-        ctx.save_for_backward(*tensors, *kept)
-        ctx.save_for_forward(*tensors)
+        _save(ctx, args, kept)
+        if dual:  # otherwise it would hold on to what checkpoints free
+            ctx.save_for_forward(*(x if isinstance(x, Tensor) else None for x in args))
 
     @staticmethod
     def backward(ctx, *grads):
-        _, *needed = ctx.needs_input_grad
+        _, _, *needed = ctx.needs_input_grad
         if all(grad is None for grad in grads):
-            return None, *(None for _ in needed)
-        args, kept = _arguments(ctx)
-        found = iter(ctx.function.vjp(needed, grads, *args, *kept))
-        return None, *(next(found) if need else None for need in needed)
+            return None, None, *(None for _ in needed)
+        found = iter(ctx.function.vjp(needed, grads, *_saved(ctx)))
+        return None, None, *(next(found) if need else None for need in needed)
 
     @staticmethod
-    def jvp(ctx, _, *tangents):
-        args, _ = _arguments(ctx)
-        found = _jvp(ctx.function.portable, tangents, *args)
-        return *found, *(None,) * ctx.function.kept
+    def jvp(ctx, _function, _dual, *tangents):
+        args, _ = _saved(ctx)
+        found = _jvp(ctx.function.ordinary, tangents, *args)
+        return *found, *(None,) * ctx.num_kept
 
     @staticmethod
-    def vmap(info, in_dims, function, *args):
-        found = torch.vmap(function.portable, in_dims[1:])(*args)
-        unused = (found[0].new_empty(0),) * function.kept  # portable needs nothing kept
-        return (*found, *unused), (0,) * len(found) + (None,) * function.kept
+    def vmap(info, in_dims, function, dual, *args):
+        found = torch.vmap(function.ordinary, in_dims[2:])(*args)
+        return found, (0,) * len(found)  # ordinary operations keep what they need
 
 
-def _arguments(ctx) -> tuple[list[Any], Sequence[Tensor]]:
+def _save(ctx, args: Sequence[Any], kept: Sequence[Tensor]) -> None:
+    ctx.set_materialize_grads(False)  # what is kept is large, and has none
+    ctx.others = [None if isinstance(arg, Tensor) else arg for arg in args]
+    ctx.num_kept = len(kept)
+    tensors = [arg if isinstance(arg, Tensor) else None for arg in args]
+    ctx.save_for_backward(*tensors, *kept)
+
+
+def _saved(ctx) -> tuple[list[Any], list[Tensor]]:
     """Return the arguments of a function, and what its forward pass kept."""
     saved, count = ctx.saved_tensors, len(ctx.others)
     pairs = zip(saved[:count], ctx.others, strict=True)
-    return [other if x is None else x for x, other in pairs], saved[count:]
+    return [other if x is None else x for x, other in pairs], list(saved[count:])
 
 
 def _vjp(

@@ -1,4 +1,4 @@
-r"""The one place that chooses how the layers compute their sums over edges.
+r"""The one place that chooses how the layers compute their sums over pairs.
 
 ============  ==================================================================
 ``plain``     :mod:`fullrank.nn.functional`: the paper's formula, pair by pair,
@@ -6,13 +6,16 @@ r"""The one place that chooses how the layers compute their sums over edges.
 ``portable``  :mod:`fullrank.nn.kernels.portable`: any device and precision
 ``cpu``       :mod:`fullrank.nn.kernels.cpu`: float32 or float64 on a CPU
 ``auto``      ``cpu`` where it can run, ``portable`` on other devices, in half
-              precision, under autocast and in ``torch.compile``
+              precision and under autocast
 ============  ==================================================================
 
 All of them but ``plain`` replace modules by formulas (a linear layer by its weights, a
 SumAggregation by a sum), and PyG's ``propagate`` by one function. A module that may do
 more than its formula, because it has a hook or a forward of its own, is called instead,
-and so is ``propagate`` where an explainer, a hook or a subclass wants it.
+and so is ``propagate`` where an explainer, a hook or a subclass wants it. Where
+ordinary operations are wanted (``torch.export``, ONNX, ``torch.jit.trace``, and
+``torch.func`` within ``torch.compile``), the sums are those of
+:mod:`fullrank.nn.kernels.sums`.
 """
 
 from collections.abc import Callable
@@ -21,12 +24,11 @@ from typing import Any, TypeGuard, TypeVar
 
 import torch
 from torch import Tensor
-from torch.autograd.forward_ad import unpack_dual
 from torch_geometric.nn.conv import MessagePassing
 from torch_geometric.nn.dense.linear import Linear
 
-from fullrank.nn.kernels import cpu
-from fullrank.nn.kernels.autograd import is_in_memory
+from fullrank.nn.kernels import cpu, portable
+from fullrank.nn.kernels.autograd import has_tangent, is_in_memory, is_transformed
 
 BACKENDS = ("auto", "plain", "cpu", "portable")
 
@@ -58,9 +60,9 @@ class backend:
 
     Args:
         name: ``"plain"`` for the paper's formula (:mod:`fullrank.nn.functional`),
-            ``"cpu"`` for blocks of edges in float32 or float64 on a CPU,
-            ``"portable"`` for ordinary operations on any device, ``"auto"`` for
-            ``"cpu"`` where it can run and ``"portable"`` elsewhere.
+            ``"cpu"`` for blocks of pairs in float32 or float64 on a CPU,
+            ``"portable"`` for any device and precision, ``"auto"`` for ``"cpu"`` where
+            it can run and ``"portable"`` elsewhere.
     """
 
     def __init__(self, name: str) -> None:
@@ -98,22 +100,41 @@ def is_plain() -> bool:
 
 
 def run(function: Callable[..., Tensor], *args: Any) -> Tensor:
-    """Compute one of the sums of :mod:`fullrank.nn.kernels.portable`."""
-    name = current_backend()
-    if name in ("plain", "portable"):
-        return function(*args)
-    why_not = _why_not_cpu([x for x in args if isinstance(x, Tensor)])
-    if why_not is None:
-        return cpu.run(function, *args)
-    if name == "cpu":
+    """Compute one of the sums of :mod:`fullrank.nn.kernels.sums`."""
+    tensors = [x for x in args if isinstance(x, Tensor)]
+    name, device = current_backend(), tensors[0].device.type
+    why_not = _why_not_cpu(tensors)
+    if name == "cpu" and why_not is not None:
         raise ValueError(f"the backend 'cpu' {why_not}; choose 'auto' or 'portable'")
-    return function(*args)
+    if _needs_ordinary_operations(tensors):
+        return function(*args)
+    if torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device):
+        dtype = torch.get_autocast_dtype(device)
+        with torch.autocast(device, enabled=False):
+            return run(function, *(_cast(x, dtype) for x in args))
+    kernels = portable if name == "portable" or why_not is not None else cpu
+    return kernels.OPERATORS[function](*args)
+
+
+def _needs_ordinary_operations(tensors: list[Tensor]) -> bool:
+    """Whether someone wants a graph of operations that everybody knows."""
+    if torch.compiler.is_compiling():
+        return (
+            torch.compiler.is_exporting()
+            or is_transformed()
+            or any(map(has_tangent, tensors))
+        )
+    return torch.jit.is_tracing()
+
+
+def _cast(x: Any, dtype: torch.dtype) -> Any:
+    """Cast a tensor as autocast does, which leaves float64 alone."""
+    eligible = isinstance(x, Tensor) and x.is_floating_point()
+    return x.to(dtype) if eligible and x.dtype != torch.float64 else x
 
 
 def _why_not_cpu(tensors: list[Tensor]) -> str | None:
     """Return what keeps the blocked kernels from running, if anything."""
-    if torch.compiler.is_compiling():
-        return "cannot be compiled"
     if torch.is_autocast_enabled("cpu"):
         return "does not work under autocast"
     devices = {x.device.type for x in tensors}
@@ -164,5 +185,5 @@ def is_constant(x: Tensor) -> bool:
         and x.device.type == "cpu"
         and not x.requires_grad
         and is_in_memory(x)
-        and unpack_dual(x).tangent is None
+        and not has_tangent(x)
     )

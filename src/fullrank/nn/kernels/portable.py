@@ -1,174 +1,280 @@
-r"""Sums over edges by ordinary operations, with the first product done once per node.
+"""Kernels for any device and precision that recompute instead of keeping.
 
-:math:`\mathbf{W}\,\mathrm{vec}(\mathbf{m} \mathbf{h}^{\top}) = \sum_k m_k (\mathbf{W}_k
-\mathbf{h})`, so an edge only weighs rows that its source already has. All of it runs on
-any device, compiles, exports, and has derivatives of any order and mode; no single
-tensor has edges times :math:`s d` entries.
-
-The arguments that all functions share: ``m`` are the coefficients, :math:`(E, s)`;
-``src`` and ``dst`` the source and the destination of each edge, :math:`(E)`; ``size``
-is the number of destinations.
+They go through the pairs in blocks, keep nothing but their arguments for the backward
+pass, and compute the rows of a block again there. Half precision is added up in
+float32.
 """
+
+from collections.abc import Iterator
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from fullrank.nn.functional import sum_rows, take_rows
+from fullrank.nn.functional import take_rows
+from fullrank.nn.kernels import sums
+from fullrank.nn.kernels.autograd import Kernel, register
+from fullrank.nn.kernels.sums import coefficient_groups, outer_products
+
+BLOCK_BYTES = 1 << 25  # of one block x width tensor, whatever the machine
 
 
-def weighted_rows(values: Tensor, m: Tensor, src: Tensor) -> Tensor:
-    r"""For each edge the weighted sum of its source's rows.
-
-    .. math::
-        \mathbf{y}_e = \sum_{k=1}^{s} m_{e,k} \, \mathbf{V}_{u_e, k}
-
-    Args:
-        values: For each node ``s`` rows, :math:`(N, s, h)`.
-        m: Coefficients.
-        src: Sources.
-
-    Returns:
-        :math:`(E, h)`.
-    """
-    terms = [m[:, k, None] * take_rows(v, src) for k, v in enumerate(values.unbind(1))]
-    return sum(terms[1:], terms[0])
+def blocks(pairs: int, width: int, itemsize: int) -> Iterator[slice]:
+    """Cut the pairs into blocks of ``BLOCK_BYTES``."""
+    rows = max(1, BLOCK_BYTES // (width * itemsize))
+    for first in range(0, pairs, rows):
+        yield slice(first, min(first + rows, pairs))
 
 
-def weighted_edge_rows(m: Tensor, edge_attr: Tensor, weight: Tensor) -> Tensor:
-    r"""For each edge the weighted sum of its transformed features.
+def part(x: Tensor | None, block: slice) -> Any:
+    return None if x is None else x[block]
 
-    .. math::
-        \mathbf{y}_e = \sum_{k=1}^{s} m_{e,k} \, \mathbf{Q}_k^{\top} \mathbf{e}_e
 
-    Args:
-        m: Coefficients.
-        edge_attr: Edge features, :math:`(E, q)`.
-        weight: :math:`\mathbf{Q}`, :math:`(s, q, h)`.
-
-    Returns:
-        :math:`(E, h)`.
-    """
-    terms = [
-        outer_products(m[:, k], edge_attr) @ weight[k].flatten(0, 1)
-        for k in coefficient_groups(weight)
+def zeros(*like: Tensor | None) -> list[Any]:
+    """Return accumulators for gradients: zeros, not in half precision."""
+    return [
+        None if x is None else torch.zeros(x.shape, dtype=_wide(x), device=x.device)
+        for x in like
     ]
-    return sum(terms[1:], terms[0])
 
 
-def coefficient_groups(weight: Tensor) -> list[slice]:
-    """Group coefficients so that group x q stays within the output's width."""
-    s, q, h = weight.shape
-    step = max(1, h // q)
-    return [slice(k, min(k + step, s)) for k in range(0, s, step)]
+def _wide(x: Tensor) -> torch.dtype:
+    return torch.promote_types(x.dtype, torch.float32)
 
 
-def outer_products(m: Tensor, edge_attr: Tensor) -> Tensor:
-    """Return all products of a coefficient and an edge feature, for each edge."""
-    return (m[:, :, None] * edge_attr[:, None, :]).flatten(1)  # [E, group * q]
+def narrow(like: Tensor | None, x: Tensor | None) -> Any:
+    """Return an accumulator in the precision of its argument."""
+    return None if x is None or like is None else x.to(like.dtype)
 
 
-def outer_product_sum(
-    x: Tensor, m: Tensor, src: Tensor, dst: Tensor, size: int
+def add_rows(out: Tensor, index: Tensor, rows: Tensor) -> None:
+    """Add rows to those of ``out`` that ``index`` names."""
+    out.index_add_(0, index, rows.to(out.dtype))
+
+
+def weigh(values: Tensor, m: Tensor, src: Tensor) -> Tensor:
+    """:func:`~fullrank.nn.kernels.sums.weighted_rows`, adding up in place."""
+    y = m[:, 0, None] * take_rows(values[:, 0], src)
+    for k in range(1, m.size(1)):
+        y.addcmul_(m[:, k, None], take_rows(values[:, k], src))
+    return y
+
+
+def weigh_backward(
+    grad: Tensor, values: Tensor, m: Tensor, src: Tensor, grad_values: Tensor
 ) -> Tensor:
-    r"""For each destination the sum of outer products of coefficients and features.
-
-    .. math::
-        \mathbf{R}_v = \sum_{e \to v} \mathbf{m}_e \mathbf{x}_{u_e}^{\top}
-        = \mathbf{M}_v \mathbf{H}_v
-
-    Args:
-        x: Features, :math:`(N, d)`.
-        m: Coefficients.
-        src: Sources.
-        dst: Destinations.
-        size: Number of destinations.
-
-    Returns:
-        :math:`(size, s, d)`.
-    """
-    rows = take_rows(x, src)
-    terms = [sum_rows(w[:, None] * rows, dst, size) for w in m.unbind(1)]
-    return torch.stack(terms, dim=1)
+    """Add to the gradient of ``values``, and return that of ``m``."""
+    grad_m = torch.empty_like(m)
+    for k in range(m.size(1)):
+        grad_m[:, k] = (grad * take_rows(values[:, k], src)).sum(1)
+        add_rows(grad_values[:, k], src, grad * m[:, k, None])
+    return grad_m
 
 
-def expand_mlp_sum(
-    values: Tensor,
+def add_edge_rows(y: Tensor, m: Tensor, attr: Tensor | None, weight: Any) -> Tensor:
+    """Add :func:`~fullrank.nn.kernels.sums.weighted_edge_rows`, if there are any."""
+    if attr is not None:
+        for k in coefficient_groups(weight):
+            y.addmm_(outer_products(m[:, k], attr), weight[k].flatten(0, 1))
+    return y
+
+
+def edge_rows_backward(
+    grad: Tensor,
     m: Tensor,
-    edge_attr: Tensor | None,
-    edge_weight: Tensor | None,
-    bias1: Tensor,
-    weight2: Tensor,
-    bias2: Tensor,
-    src: Tensor,
-    dst: Tensor,
-    size: int,
+    attr: Tensor,
+    weight: Tensor,
+    grad_m: Tensor,
+    grad_attr: Tensor | None,
+    grad_weight: Tensor,
+) -> None:
+    """Add to the gradients of :func:`add_edge_rows`."""
+    for k in coefficient_groups(weight):
+        flat = weight[k].flatten(0, 1)
+        grad_weight[k] += (outer_products(m[:, k], attr).t() @ grad).view_as(weight[k])
+        products = (grad @ flat.t()).view(len(m), -1, attr.size(1))
+        grad_m[:, k] += (products @ attr[:, :, None]).squeeze(2)
+        if grad_attr is not None:
+            grad_attr += (m[:, None, k] @ products).squeeze(1)
+
+
+def linear_relu(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    return F.linear(x, weight, bias).relu_()
+
+
+def relu_gate(grad: Tensor, output: Tensor) -> Tensor:
+    """Return the gradient by a ReLU's input, given its output."""
+    return torch.ops.aten.threshold_backward(grad, output, 0)
+
+
+def linear_backward(
+    grad: Tensor, x: Tensor, weight: Tensor, grad_weight: Tensor, grad_bias: Tensor
 ) -> Tensor:
-    r"""ExpandingConv's Re-SUM with the first product already done per node.
-
-    .. math::
-        \mathbf{h}'_v = \sum_{e \to v} \mathrm{ReLU}\big(\mathbf{W}_2\,
-        \mathrm{ReLU}(\textstyle\sum_k m_{e,k} (\mathbf{V}_{u_e,k}
-        + \mathbf{Q}_k^{\top} \mathbf{e}_e) + \mathbf{b}_1) + \mathbf{b}_2\big)
-
-    Arguments are those of :func:`weighted_rows`, of :func:`weighted_edge_rows` (both
-    :obj:`None` without edge features) and the rest of the two-layer MLP.
-
-    Returns:
-        :math:`(size, out)`.
-    """
-    hidden = weighted_rows(values, m, src) + bias1
-    if edge_attr is not None and edge_weight is not None:
-        hidden = hidden + weighted_edge_rows(m, edge_attr, edge_weight)
-    return sum_rows(F.linear(hidden.relu(), weight2, bias2).relu(), dst, size)
+    """Add to the gradients of a linear layer's weights; return that of its input."""
+    grad_weight += grad.t() @ x
+    grad_bias += grad.sum(0, dtype=grad_bias.dtype)
+    return grad @ weight
 
 
-def combine_mlp_sum(
-    a_dst: Tensor,
-    a_src: Tensor,
-    x_src: Tensor,
-    edge_attr: Tensor | None,
-    a_edge: Tensor | None,
-    x_edge: Tensor | None,
-    weight1: Tensor | None,
-    bias1: Tensor | None,
-    weight2: Tensor | None,
-    bias2: Tensor | None,
-    src: Tensor,
-    dst: Tensor,
-    size: int,
-) -> Tensor:
-    r"""CombConv's sum with tanh-linear coefficients, with or without the MLP inside.
+class _WeightedRows(Kernel):
+    @staticmethod
+    def forward(kept, values, m, src):
+        y = values.new_empty(len(src), values.size(2))
+        for e in blocks(len(src), values.size(2), values.itemsize):
+            y[e] = weigh(values, m[e], src[e])
+        return y
 
-    .. math::
-        \mathbf{h}'_v = \sum_{e \to v} \mathrm{MLP}\big(\tanh(\mathbf{a}_v +
-        \mathbf{a}_{u_e} + \mathbf{A}^{\top}\mathbf{e}_e) \odot (\mathbf{x}_{u_e} +
-        \mathbf{X}^{\top}\mathbf{e}_e)\big)
+    @staticmethod
+    def backward(needed, grad, kept, values, m, src):
+        (grad_values,), grad_m = zeros(values), m.new_empty(m.shape)
+        for e in blocks(len(src), values.size(2), values.itemsize):
+            grad_m[e] = weigh_backward(grad[e], values, m[e], src[e], grad_values)
+        return narrow(values, grad_values), grad_m, None
 
-    Args:
-        a_dst: The destination's part of the coefficients, :math:`(size, d)`.
-        a_src: The source's part of the coefficients, :math:`(N, d)`.
-        x_src: Features of the sources, :math:`(N, d)`.
-        edge_attr: Edge features, :math:`(E, q)`, or :obj:`None`.
-        a_edge: :math:`\mathbf{A}`, :math:`(q, d)`, or :obj:`None`.
-        x_edge: :math:`\mathbf{X}`, :math:`(q, d)`, or :obj:`None`.
-        weight1: The first linear layer of the MLP, followed by a ReLU; :obj:`None`,
-            like the next three, to sum what would be the MLP's input.
-        bias1: Its bias.
-        weight2: The second linear layer of the MLP, followed by a ReLU.
-        bias2: Its bias.
-        src: Sources.
-        dst: Destinations.
-        size: Number of destinations.
 
-    Returns:
-        :math:`(size, out)`.
-    """
-    a = take_rows(a_src, src) + take_rows(a_dst, dst)
-    x = take_rows(x_src, src)
-    if edge_attr is not None and a_edge is not None and x_edge is not None:
-        a, x = a + edge_attr @ a_edge, x + edge_attr @ x_edge
-    z = a.tanh() * x
-    if weight1 is not None and weight2 is not None:
-        z = F.linear(F.linear(z, weight1, bias1).relu(), weight2, bias2).relu()
-    return sum_rows(z, dst, size)
+class _OuterProductSum(Kernel):
+    @staticmethod
+    def forward(kept, x, m, src, dst, size, ptr):
+        shape = size, m.size(1), x.size(1)
+        out = torch.zeros(shape, dtype=_wide(x), device=x.device)
+        for e in blocks(len(src), x.size(1), x.itemsize):
+            rows = take_rows(x, src[e])
+            for k in range(m.size(1)):
+                add_rows(out[:, k], dst[e], rows * m[e, k, None])
+        return narrow(x, out)
+
+    @staticmethod
+    def backward(needed, grad, kept, x, m, src, dst, size, ptr):
+        (grad_x,), grad_m = zeros(x), m.new_empty(m.shape)
+        for e in blocks(len(src), x.size(1), x.itemsize):
+            rows = take_rows(x, src[e])
+            for k in range(m.size(1)):
+                grad_m[e, k] = (rows * take_rows(grad[:, k], dst[e])).sum(1)
+            add_rows(grad_x, src[e], weigh(grad, m[e], dst[e]))
+        return narrow(x, grad_x), grad_m, None, None, None, None
+
+
+class _ExpandMLPSum(Kernel):
+    @staticmethod
+    def _hidden(values, m, attr, edge_weight, bias1, src):
+        y = add_edge_rows(weigh(values, m, src), m, attr, edge_weight)
+        return y.add_(bias1).relu_()
+
+    @staticmethod
+    def forward(
+        kept, values, m, edge_attr, edge_weight, bias1, weight2, bias2,
+        src, dst, size, ptr,
+    ):  # fmt: skip
+        out = torch.zeros(size, len(bias2), dtype=_wide(values), device=values.device)
+        width = max(len(bias1), len(bias2))
+        for e in blocks(len(src), width, values.itemsize):
+            y = _ExpandMLPSum._hidden(
+                values, m[e], part(edge_attr, e), edge_weight, bias1, src[e]
+            )
+            add_rows(out, dst[e], linear_relu(y, weight2, bias2))
+        return narrow(values, out)
+
+    @staticmethod
+    def backward(
+        needed, grad, kept, values, m, edge_attr, edge_weight, bias1, weight2, bias2,
+        src, dst, size, ptr,
+    ):  # fmt: skip
+        given = (values, edge_weight, bias1, weight2, bias2)
+        grads = grad_values, grad_edge, grad_bias1, grad_weight2, grad_bias2 = zeros(
+            *given
+        )
+        grad_m = m.new_empty(m.shape)
+        grad_attr = edge_attr.new_zeros(edge_attr.shape) if needed[2] else None
+        width = max(len(bias1), len(bias2))
+        for e in blocks(len(src), width, values.itemsize):
+            attr = part(edge_attr, e)
+            y = _ExpandMLPSum._hidden(values, m[e], attr, edge_weight, bias1, src[e])
+            grad_z = relu_gate(take_rows(grad, dst[e]), linear_relu(y, weight2, bias2))
+            grad_y = linear_backward(grad_z, y, weight2, grad_weight2, grad_bias2)
+            grad_y = relu_gate(grad_y, y)
+            grad_bias1 += grad_y.sum(0, dtype=grad_bias1.dtype)
+            grad_m[e] = weigh_backward(grad_y, values, m[e], src[e], grad_values)
+            if attr is not None:
+                edge_rows_backward(
+                    grad_y, m[e], attr, edge_weight,
+                    grad_m[e], part(grad_attr, e), grad_edge,
+                )  # fmt: skip
+        grad_values, *of_weights = map(narrow, given, grads)
+        return grad_values, grad_m, grad_attr, *of_weights, *(None,) * 4
+
+
+class _CombineMLPSum(Kernel):
+    @staticmethod
+    def _combine(a_dst, a_src, x_src, attr, a_edge, x_edge, src, dst):
+        """The coefficients and the features of one block of pairs."""
+        a = take_rows(a_src, src).add_(take_rows(a_dst, dst))
+        x = take_rows(x_src, src)
+        if attr is not None:
+            a.addmm_(attr, a_edge)
+            x.addmm_(attr, x_edge)
+        return a.tanh_(), x
+
+    @staticmethod
+    def forward(
+        kept, a_dst, a_src, x_src, edge_attr, a_edge, x_edge, w1, b1, w2, b2,
+        src, dst, size, ptr,
+    ):  # fmt: skip
+        width = x_src.size(1) if b2 is None else len(b2)
+        out = torch.zeros(size, width, dtype=_wide(x_src), device=x_src.device)
+        for e in blocks(len(src), max(width, x_src.size(1)), x_src.itemsize):
+            attr = part(edge_attr, e)
+            a, x = _CombineMLPSum._combine(
+                a_dst, a_src, x_src, attr, a_edge, x_edge, src[e], dst[e]
+            )
+            z = a.mul_(x)
+            if w1 is not None:
+                z = linear_relu(linear_relu(z, w1, b1), w2, b2)
+            add_rows(out, dst[e], z)
+        return narrow(x_src, out)
+
+    @staticmethod
+    def backward(
+        needed, grad, kept, a_dst, a_src, x_src, edge_attr, a_edge, x_edge,
+        w1, b1, w2, b2, src, dst, size, ptr,
+    ):  # fmt: skip
+        given = a_dst, a_src, x_src, None, a_edge, x_edge, w1, b1, w2, b2
+        grads = zeros(*given)
+        of_a_dst, of_a_src, of_x, _, of_a_edge, of_x_edge, *of_mlp = grads
+        grad_attr = edge_attr.new_zeros(edge_attr.shape) if needed[3] else None
+        for e in blocks(len(src), max(grad.size(1), x_src.size(1)), x_src.itemsize):
+            attr = part(edge_attr, e)
+            a, x = _CombineMLPSum._combine(
+                a_dst, a_src, x_src, attr, a_edge, x_edge, src[e], dst[e]
+            )
+            grad_z = take_rows(grad, dst[e])
+            if w1 is not None:
+                z = a * x
+                y = linear_relu(z, w1, b1)
+                grad_z = relu_gate(grad_z, linear_relu(y, w2, b2))
+                grad_y = relu_gate(linear_backward(grad_z, y, w2, *of_mlp[2:]), y)
+                grad_z = linear_backward(grad_y, z, w1, *of_mlp[:2])
+            grad_x = grad_z * a
+            grad_a = torch.ops.aten.tanh_backward(grad_z.mul_(x), a)
+            add_rows(of_x, src[e], grad_x)
+            add_rows(of_a_src, src[e], grad_a)
+            add_rows(of_a_dst, dst[e], grad_a)
+            if attr is not None:
+                of_a_edge += attr.t() @ grad_a
+                of_x_edge += attr.t() @ grad_x
+                if grad_attr is not None:
+                    grad_attr[e] = grad_a @ a_edge.t() + grad_x @ x_edge.t()
+        found = list(map(narrow, given, grads))
+        found[3] = grad_attr
+        return *found, *(None,) * 4
+
+
+OPERATORS = {
+    function: register("portable", function, kernel)
+    for function, kernel in (
+        (sums.weighted_rows, _WeightedRows),
+        (sums.outer_product_sum, _OuterProductSum),
+        (sums.expand_mlp_sum, _ExpandMLPSum),
+        (sums.combine_mlp_sum, _CombineMLPSum),
+    )
+}

@@ -17,7 +17,7 @@ from fullrank.errors import ConfigError, DataError
 from fullrank.nn.conv.base import EdgeDim, RankConv, num_columns
 from fullrank.nn.kernels.dispatch import is_plain
 from fullrank.nn.merge import EqualNodes, consists_of, keeps_equal_nodes_equal
-from fullrank.nn.neighborhoods import as_edge_list, edge_columns
+from fullrank.nn.neighborhoods import Pairs, as_edge_list, edge_columns
 from fullrank.nn.resolver import make_conv
 
 OGB_ATOM_DIMS = (119, 5, 12, 12, 10, 6, 6, 2, 2)
@@ -281,13 +281,16 @@ class GraphNet(torch.nn.Module):
         if edge_color is None and node_color is None and self._may_merge():
             equal = EqualNodes.find(x, edge_index, edge_attr)
         layers = [] if len(self.convs) else [h]
+        edges: Adj | Pairs = edge_index
         for conv, norm in zip(self.convs, self.norms, strict=True):
             out = None if equal is None else equal.convolve(conv, h)
             if out is None:
-                equal = None
-                extra = colors if isinstance(conv, RankConv) else {}
-                edges = [edge_index] if edge_attr is None else [edge_index, edge_attr]
-                out = conv(h, *edges, **extra)
+                equal, extra = None, {}
+                if isinstance(conv, RankConv):
+                    extra, edges = colors, conv.pairs(h, edges)  # once for all layers
+                out = conv(
+                    h, edges, *([] if edge_attr is None else [edge_attr]), **extra
+                )
             h = norm(out.relu())
             h = self._drop(h, self.layer_dropout)
             layers.append(h)

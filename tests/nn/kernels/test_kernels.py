@@ -1,0 +1,129 @@
+"""What holds for the kernels of every backend."""
+
+import pytest
+import torch
+
+from fullrank.nn import backend
+from fullrank.nn.kernels import cpu, portable, sums
+from fullrank.testing import relative_difference
+from nn.both_layers import LAYERS, assert_exact, both, graph
+from nn.kernels.sums import SUMS, largest_tensor_of_a_layer
+from nn.strategies import features
+
+KERNELS = {"cpu": cpu, "portable": portable}
+WITH_KERNEL = [name for name in SUMS if name != "weighted_edge_rows"]
+
+every_kernel = pytest.mark.parametrize("kernels", KERNELS)
+every_sum = pytest.mark.parametrize("name", WITH_KERNEL)
+
+
+def pick(kernels, name):
+    function = getattr(sums, name.split()[0])
+    return KERNELS[kernels].OPERATORS[function], function
+
+
+def floats_of(args):
+    return [x for x in args if isinstance(x, torch.Tensor) and x.is_floating_point()]
+
+
+@every_kernel
+@every_sum
+def test_sum_with_all_gradients(kernels, name):
+    args, truth = SUMS[name]()
+    floats = [x.requires_grad_() for x in floats_of(args)]
+    gradients = []
+    for sum_of in pick(kernels, name):
+        found = sum_of(*args)
+        assert relative_difference(found, truth) <= 1e-12
+        weights = torch.arange(found.numel()).double().cos().view_as(found)
+        gradients.append(torch.autograd.grad((found * weights).sum(), floats))
+    for ours, plain in zip(*gradients, strict=True):
+        assert relative_difference(ours, plain) <= 1e-12
+
+
+@every_kernel
+@every_sum
+def test_gradients_by_one_argument_at_a_time(kernels, name):
+    args, _ = SUMS[name]()
+    for x in floats_of(args):
+        x.requires_grad_()
+        found = [
+            torch.autograd.grad(sum_of(*args).square().sum(), x)[0]
+            for sum_of in pick(kernels, name)
+        ]
+        assert relative_difference(*found) <= 1e-12
+        x.requires_grad_(False)
+
+
+@every_kernel
+@every_sum
+def test_operators_pass_opcheck(kernels, name):
+    args, truth = SUMS[name]()
+    operator, _ = pick(kernels, name)
+    _, *kept = operator.forward(*args)
+    needed = [isinstance(x, torch.Tensor) and x.is_floating_point() for x in args]
+    torch.library.opcheck(operator.backward.default, (needed, truth, kept, *args))
+    for x in floats_of(args):
+        x.requires_grad_()
+    torch.library.opcheck(operator.forward.default, args)
+
+
+@every_kernel
+@pytest.mark.parametrize("name", LAYERS)
+@pytest.mark.parametrize("re_sum", [True, False])
+@pytest.mark.parametrize("nodes", [30, 1000], ids=["dense", "sparse"])
+def test_several_blocks_equal_one(kernels, name, re_sum, nodes, monkeypatch):
+    conv = LAYERS[name](re_sum=re_sum).double()
+    x, edge_index = features(nodes, 5, 0), torch.randint(nodes, (2, 2500))
+    with backend(kernels):
+        whole = conv(x, edge_index)
+        monkeypatch.setattr(KERNELS[kernels], "BLOCK_BYTES", 40 * 256)
+        assert relative_difference(conv(x, edge_index), whole) <= 1e-12
+        assert_exact(conv, x, edge_index)
+
+
+@every_kernel
+@pytest.mark.parametrize("name", LAYERS)
+@pytest.mark.parametrize("re_sum", [True, False])
+def test_a_hub(kernels, name, re_sum):
+    spokes = torch.arange(1, 10_001)
+    hub = torch.zeros_like(spokes)
+    edge_index = torch.cat([torch.stack([spokes, hub]), torch.stack([hub, spokes])], 1)
+    conv = LAYERS[name](re_sum=re_sum, edge_dim=2).double()
+    edge_attr = features(edge_index.size(1), 2, 1)
+    with backend(kernels):
+        assert_exact(conv, features(10_001, 5, 0), edge_index, edge_attr)
+
+
+@every_kernel
+@pytest.mark.parametrize("edge_dim", [None, 3, 16, (5, 6, 2)])
+@pytest.mark.parametrize("re_sum", [True, False])
+@pytest.mark.parametrize("double_backward", [False, True])
+@pytest.mark.parametrize("activation", ["relu", "tanh"])
+def test_no_tensor_of_edges_times_s_d(
+    kernels, edge_dim, re_sum, double_backward, activation
+):
+    largest, edges_s_d = largest_tensor_of_a_layer(
+        kernels, edge_dim, re_sum, activation, double_backward
+    )
+    assert largest < edges_s_d / 2
+
+
+@every_kernel
+@both
+@pytest.mark.parametrize("re_sum", [True, False])
+def test_deterministic_algorithms(kernels, cls, re_sum):
+    conv = cls(5, 4, re_sum=re_sum, edge_dim=3)
+    inputs = graph(edge_dim=3, num_edges=500)
+    torch.use_deterministic_algorithms(True)
+    try:
+        results = []
+        for _ in range(2):
+            conv.zero_grad()
+            with backend(kernels):
+                out = conv(*inputs)
+            out.sum().backward()
+            results.append([out, *(p.grad for p in conv.parameters())])
+    finally:
+        torch.use_deterministic_algorithms(False)
+    assert all(torch.equal(a, b) for a, b in zip(*results, strict=True))
