@@ -122,10 +122,10 @@ class Layout(NamedTuple):
 
     num_src: int
     num_dst: int
-    bipartite: bool
-    self_loops: bool
-    flow: str
-    order: str | None
+    bipartite: bool = False
+    self_loops: bool = True
+    flow: str = "source_to_target"
+    order: str | None = None
 
 
 @dataclass(frozen=True)
@@ -211,8 +211,8 @@ class Pairs:
 def read_neighborhoods(
     x: Tensor | tuple[Tensor, Tensor],
     pairs: Pairs,
-    edge_attr: Tensor | None,
-    edge_weight: Tensor | None,
+    edge_attr: Tensor | None = None,
+    edge_weight: Tensor | None = None,
     *,
     edge_color: Tensor | None = None,
     node_color: Tensor | None = None,

@@ -41,7 +41,7 @@ from fullrank.nn import (
     ThreeStageGCN,
     ThreeStageGIN0,
 )
-from fullrank.nn.neighborhoods import read_neighborhoods
+from fullrank.nn.neighborhoods import Layout, Pairs, read_neighborhoods
 
 AGREE = 1e-8
 EXAMPLES = 12
@@ -122,10 +122,8 @@ def coefficient_aggregator(coefficients: Coefficients) -> Aggregator:
     frozen = frozen_copy(coefficients)
 
     def aggregate(stars: Batch) -> Tensor:
-        source, target = stars.edge_index
-        local = read_neighborhoods(
-            stars.x, (source, target), None, None, self_loops=True
-        )
+        layout = Layout(stars.num_nodes, stars.num_nodes)
+        local = read_neighborhoods(stars.x, Pairs.read(stars.edge_index, layout))
         expanded = frozen(local)[:, :, None] * local.neighbors()[:, None, :]
         sums = expanded.new_zeros(stars.num_nodes, *expanded.shape[1:])
         return centers(sums.index_add(0, local.dst, expanded), stars)  # [B, s * d]
