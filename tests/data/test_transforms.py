@@ -3,9 +3,10 @@ import torch
 from torch_geometric.data import Batch, Data
 from torch_geometric.transforms import Compose
 
+from fullrank.data.continuous_structure import continuous_structure
 from fullrank.data.packed.graphs import Graph, PackedGraphs
 from fullrank.data.structure import structural_colors
-from fullrank.data.transforms import AddStructuralColors
+from fullrank.data.transforms import AddContinuousStructure, AddStructuralColors
 from fullrank.errors import DataError
 
 TRIANGLE = [[0, 1, 1, 2, 2, 0], [1, 0, 2, 1, 0, 2]]
@@ -119,3 +120,20 @@ def test_memory_limit_is_passed_on(graphs):
 
 def test_repr():
     assert repr(AddStructuralColors(1)) == "AddStructuralColors(hops=1, mark='pair')"
+    assert repr(AddContinuousStructure()) == "AddContinuousStructure(walk_length=8)"
+
+
+def test_describes_one_graph_a_batch_and_a_packed_set_alike(graphs, tmp_path):
+    transform = AddContinuousStructure(walk_length=3, max_ring=3)
+    alone = [transform(graph) for graph in graphs]
+    batch = transform(Batch.from_data_list(graphs))
+    transform.pack(packed(graphs)).save(tmp_path / "set")
+    stored = PackedGraphs.open(tmp_path / "set").batch([0, 1])
+    for name in ("edge_color", "node_color"):
+        expected = torch.cat([graph[name] for graph in alone])
+        torch.testing.assert_close(batch[name], expected)
+        torch.testing.assert_close(stored[name], expected.float())
+    triangle = continuous_structure(
+        graphs[0].edge_index.numpy(), 3, walk_length=3, max_ring=3
+    )
+    assert alone[0].edge_color.tolist() == triangle.edge.tolist()

@@ -12,8 +12,10 @@ from fullrank.testing import (
 )
 
 ARGUMENTS = {"pna": {"deg": [1, 4, 3]}, "gat": {"heads": 3}, "gatv2": {"heads": 3}}
-# The others need structural colours as well: see coefficients/test_structural.py.
-FEATURE_BASED = [name for name in conv_names() if not name.endswith("-structural")]
+# The others need structure as well: see coefficients/test_*structur*.py.
+FEATURE_BASED = [
+    name for name in conv_names() if not name.endswith(("-structural", "-continuous"))
+]
 
 
 def test_the_names():

@@ -74,14 +74,16 @@ def test_rows_are_the_papers_and_the_others_are_cited():
 
 
 def test_structure_is_all_that_the_rows_of_the_structural_table_differ_in():
-    plain, _, structural = (
+    plain, _, *structural = (
         cell.candidates[None] for cell in cells("structural", "small", ["gap"])
     )
-    assert structural.data.structure.hops == 2
-    same = structural.changed(
-        data={"structure": None}, model={"conv": plain.model.conv}
-    )
-    assert same == plain
+    colors, continuous = (config.data.structure for config in structural)
+    assert (colors.hops, continuous.walk_length) == (2, 8)
+    for config in structural:
+        same = config.changed(
+            data={"structure": None}, model={"conv": plain.model.conv}
+        )
+        assert same == plain
     (ablation,) = cells("ablation-qm9", "small", ["ExpC-4", "gap"])
     assert ablation.candidates[None] == plain
 

@@ -40,6 +40,17 @@ def changed(**sections):
             ["conv_args.deg is [1, 2]", "counted in the training graphs"],
         ),
         ({"model": {"conv": "expc-structural"}}, ["expc-structural", "data.structure"]),
+        (
+            {
+                "data": {"name": "qm9", "structure": {"hops": 2}},
+                "model": {"conv": "expc-continuous"},
+            },
+            ["expc-continuous", "{kind: continuous}"],
+        ),
+        (
+            {"data": {"name": "qm9", "structure": {"kind": "continuous", "hops": 2}}},
+            ["structure", "hops"],
+        ),
         ({"data": {"name": "qm9", "structure": {"hop": 2}}}, ["did you mean 'hops'"]),
         (
             {"data": {"name": "qm9", "structure": {"hops": -1}}},

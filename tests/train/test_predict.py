@@ -93,6 +93,26 @@ def test_structure_is_read_in_training_evaluation_and_prediction(tmp_path, hops)
         assert torch.equal(dataset[index].edge_color, colored.edge_color)
 
 
+def test_continuous_structure_is_read_in_training_evaluation_and_prediction(tmp_path):
+    config = small_config(
+        tmp_path,
+        data={"structure": {"kind": "continuous", "walk_length": 3}},
+        model={
+            "conv": "expc-continuous",
+            "s": 2,
+            "re_sum": True,
+            "conv_args": {"walk_length": 3},
+        },
+        training={"epochs": 1},
+    )
+    run = run_one(config)
+    assert run.config.data == config.data
+    assert evaluate_run(run)["mae"] == pytest.approx(run.result.test["mae"])
+    truth = own_predictions(run, config.data.load(), np.arange(len(SMILES)))
+    found = load(run.path).predict(SMILES)["predicted_logp"]
+    np.testing.assert_allclose(found, truth[:, 0], rtol=1e-5)
+
+
 def test_descriptors_are_read_in_training_evaluation_and_prediction(tmp_path):
     config = small_config(
         tmp_path,

@@ -19,7 +19,11 @@ from fullrank.data.featurizers import (
 from fullrank.data.packed.graphs import Field, Graph, PackedGraphs, Part
 from fullrank.data.packed.loader import PackedLoader
 from fullrank.data.sources import AnySource, known_names, load_dataset, source
-from fullrank.data.sources.base import Source, StructureOptions
+from fullrank.data.sources.base import (
+    ContinuousStructureOptions,
+    Source,
+    StructureOptions,
+)
 from fullrank.data.sources.csv import CsvSource, read_smiles_csv
 from fullrank.data.sources.ogb import OGB, OGBSource
 from fullrank.data.sources.python_code import PythonCodeSource, python_code
@@ -38,17 +42,20 @@ from fullrank.data.tables import TableReader, open_table
 from fullrank.errors import DataError
 
 if TYPE_CHECKING:
+    from fullrank.data.continuous_structure import continuous_structure
     from fullrank.data.sources.in_memory import from_graphs
     from fullrank.data.structure import StructuralColors, structural_colors
-    from fullrank.data.transforms import AddStructuralColors
+    from fullrank.data.transforms import AddContinuousStructure, AddStructuralColors
 
 __all__ = [
     "OGB",
     "QM9",
     "TU",
+    "AddContinuousStructure",
     "AddStructuralColors",
     "AnyFeaturizer",
     "AnySource",
+    "ContinuousStructureOptions",
     "CsvSource",
     "DataError",
     "Features",
@@ -72,6 +79,7 @@ __all__ = [
     "TUSource",
     "TableReader",
     "Target",
+    "continuous_structure",
     "featurize",
     "folds_fingerprint",
     "from_graphs",
@@ -92,8 +100,10 @@ __all__ = [
 
 # Imported on demand: these need torch or SciPy, which listing data sets does not.
 _MODULES = {
+    "AddContinuousStructure": "transforms",
     "AddStructuralColors": "transforms",
     "StructuralColors": "structure",
+    "continuous_structure": "continuous_structure",
     "from_graphs": "sources.in_memory",
     "structural_colors": "structure",
 }

@@ -8,6 +8,10 @@ from torch_geometric.data import Data
 from torch_geometric.data.datapipes import functional_transform
 from torch_geometric.transforms import BaseTransform
 
+from fullrank.data.continuous_structure import (
+    ContinuousStructure,
+    continuous_structure,
+)
 from fullrank.data.packed.graphs import PackedGraphs
 from fullrank.data.structure import Mark, StructuralColors, structural_colors
 from fullrank.errors import DataError
@@ -91,6 +95,58 @@ class AddStructuralColors(BaseTransform):
 
     def __repr__(self) -> str:
         return f"{self.__class__.__name__}(hops={self.hops}, mark={self.mark!r})"
+
+
+@functional_transform("add_continuous_structure")
+class AddContinuousStructure(BaseTransform):
+    r"""Add numbers that describe its structure to every edge and node.
+
+    They are the random-walk probabilities, distance, common neighbours, ring and
+    resistance of :mod:`fullrank.data.continuous_structure`, which
+    :class:`fullrank.nn.ContinuousStructureCoefficients` reads. Edge (u, v) receives
+    those of the pair (v, u) as ``edge_color``, node v those of (v, v) as
+    ``node_color``.
+
+    Args:
+        walk_length: The number of steps of the longest random walk.
+        max_ring: The size of the largest ring that is looked for.
+        memory_limit: The most bytes that the matrices of one component may need.
+    """
+
+    def __init__(
+        self, walk_length: int = 8, max_ring: int = 8, memory_limit: int = 2**30
+    ) -> None:
+        self.walk_length = walk_length
+        self.max_ring = max_ring
+        self.memory_limit = memory_limit
+
+    def forward(self, data: Data) -> Data:
+        found = self._describe(data.edge_index.cpu().numpy(), data.num_nodes)
+        data.edge_color = torch.from_numpy(found.edge).to(data.edge_index.device)
+        data.node_color = torch.from_numpy(found.node).to(data.edge_index.device)
+        return data
+
+    def pack(self, graphs: PackedGraphs, progress: bool = False) -> PackedGraphs:
+        """The packed set with the numbers of all its graphs stored, in float32."""
+        found = self._describe(graphs.edge_index, int(graphs.node_ptr[-1]), progress)
+        edge, node = (rows.astype(np.float32) for rows in found)
+        described = graphs.with_array("edge", "edge_color", edge)
+        return described.with_array("node", "node_color", node)
+
+    def _describe(
+        self, edge_index: np.ndarray, num_nodes: int, progress: bool = False
+    ) -> ContinuousStructure:
+        return continuous_structure(
+            edge_index,
+            num_nodes,
+            walk_length=self.walk_length,
+            max_ring=self.max_ring,
+            memory_limit=self.memory_limit,
+            progress=progress,
+        )
+
+    def __repr__(self) -> str:
+        return f"{self.__class__.__name__}(walk_length={self.walk_length})"
 
 
 def _attribute(data: Data, name: str | None) -> np.ndarray | None:

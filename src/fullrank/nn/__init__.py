@@ -15,6 +15,7 @@ A layer has three stages. Its :mod:`coefficients` turn each pair
 from fullrank.nn.coefficients import (
     AttentionCoefficients,
     Coefficients,
+    ContinuousStructureCoefficients,
     GATCoefficients,
     MeanCoefficients,
     OneCoefficients,
@@ -44,6 +45,7 @@ __all__ = [
     "CategoryEncoder",
     "Coefficients",
     "CombConv",
+    "ContinuousStructureCoefficients",
     "ExpandingConv",
     "GATCoefficients",
     "GraphNet",

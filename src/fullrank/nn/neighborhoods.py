@@ -29,7 +29,8 @@ class Neighborhoods:
         dst: For each pair the destination :math:`v`, :math:`(E)`.
         edge_attr: Edge features, :math:`(E, q)`, or :obj:`None`.
         edge_weight: :math:`\mathbf{W}_e` of shape :math:`(d_s, q)`, or :obj:`None`.
-        color: A structural colour for each pair, :math:`(E)`, or :obj:`None`.
+        color: A structural colour for each pair, :math:`(E)`, a row of numbers that
+            describe its structure, :math:`(E, k)`, or :obj:`None`.
         bipartite: Whether sources and destinations are different nodes.
         ptr: Where the pairs of each node begin, for kernels, if they are sorted.
     """

@@ -10,7 +10,12 @@ from torch_geometric.nn import GATv2Conv, GENConv, MessagePassing, PNAConv, SAGE
 from torch_geometric.nn.dense.linear import Linear
 
 from fullrank.errors import ConfigError, nearest
-from fullrank.nn.coefficients import Stack, StructuralCoefficients, TanhCoefficients
+from fullrank.nn.coefficients import (
+    ContinuousStructureCoefficients,
+    Stack,
+    StructuralCoefficients,
+    TanhCoefficients,
+)
 from fullrank.nn.conv.comb_conv import CombConv
 from fullrank.nn.conv.expanding_conv import ExpandingConv
 from fullrank.nn.conv.three_stage import ThreeStageGAT, ThreeStageGCN, ThreeStageGIN0
@@ -195,6 +200,29 @@ def _expc_structural(
         coefficients=Stack(
             TanhCoefficients(in_channels, num_aggregators, init),
             StructuralCoefficients(num_structural, hops),
+        ),
+        **kwargs,
+    )
+
+
+@register_conv("expc-continuous", hands_on_to=ExpandingConv)
+def _expc_continuous(
+    in_channels,
+    out_channels,
+    edge_dim=None,
+    num_aggregators=4,
+    num_structural=4,
+    walk_length=8,
+    init="paper",
+    **kwargs,
+):
+    return ExpandingConv(
+        in_channels,
+        out_channels,
+        edge_dim=edge_dim,
+        coefficients=Stack(
+            TanhCoefficients(in_channels, num_aggregators, init),
+            ContinuousStructureCoefficients(num_structural, walk_length),
         ),
         **kwargs,
     )

@@ -24,6 +24,7 @@ from fullrank.data.descriptors import DescriptorKind
 from fullrank.data.options import Options
 from fullrank.data.parsing import parse_yaml
 from fullrank.data.sources import AnySource, Source
+from fullrank.data.sources.base import ContinuousStructureOptions, StructureOptions
 from fullrank.errors import ConfigError, nearest
 from fullrank.nn import conv_names
 from fullrank.nn.coefficients.tanh import INITS
@@ -32,12 +33,17 @@ from fullrank.nn.models.graph_net import HEADS, READOUTS
 # What `model.s` is called by the convolutions that have it.
 AGGREGATORS = {
     "expc": "num_aggregators",
+    "expc-continuous": "num_aggregators",
     "expc-structural": "num_aggregators",
     "gat": "heads",
     "gatv2": "heads",
 }
-# What reads structural colours.
-STRUCTURAL = ("expc-structural", "combc-structural")
+# What the convolutions that read structure find in data.structure, and an example.
+STRUCTURAL = {
+    "expc-structural": (StructureOptions, "{hops: 2}"),
+    "combc-structural": (StructureOptions, "{hops: 2}"),
+    "expc-continuous": (ContinuousStructureOptions, "{kind: continuous}"),
+}
 # What has an MLP before or after the sum, and coefficients that start as `init` says.
 RANK_CONVS = ("expc", "combc", *STRUCTURAL)
 FOLDS = ("gin", "fair")
@@ -82,7 +88,7 @@ class ModelConfig(Options):
         layers: How many; without any, the atoms alone are read out.
         hidden: The width of each.
         s: Aggregators of ``expc``, heads of ``gat`` and ``gatv2``; of
-            ``expc-structural`` those that read features.
+            ``expc-structural`` and ``expc-continuous`` those that read features.
         re_sum: ``expc`` and ``combc``: the MLP before the sum, or after it.
         init: ``expc`` and ``combc``: how the coefficients start, ``paper`` (the
             default) or ``balanced``.
@@ -267,10 +273,11 @@ class Config(Options):
             raise ValueError(
                 "training.patience needs a validation part; the protocol 'gin' has none"
             )
-        if self.model.conv in STRUCTURAL and self.data.structure is None:
+        read, example = STRUCTURAL.get(self.model.conv, (object, ""))
+        if not isinstance(self.data.structure, read):
             raise ValueError(
-                f"model.conv {self.model.conv} reads structural colours, and data "
-                f"has none; set data.structure, for example to {{hops: 2}}"
+                f"model.conv {self.model.conv} reads structure that data does not "
+                f"have; set data.structure, for example to {example}"
             )
         processes = self.compute.devices * self.compute.nodes
         if self.training.batch_size % processes:
@@ -440,14 +447,16 @@ def _place_of(location: Iterable[Any]) -> tuple[list[str], Any]:
 
 def _models_in(kind: Any) -> list[type[BaseModel]]:
     """The sections that a value of this type may be."""
-    if hasattr(kind, "model_fields"):
+    if isinstance(kind, type) and issubclass(kind, BaseModel):
         return [kind]
     return [model for part in get_args(kind) for model in _models_in(part)]
 
 
 def _tags(model: type[BaseModel]) -> list[str]:
     """What names a section among those that may stand in its place."""
-    return [model.model_fields["kind"].default] if issubclass(model, Source) else []
+    if issubclass(model, Source):
+        return [model.model_fields["kind"].default]
+    return [model.__name__]
 
 
 class DocumentedKey(NamedTuple):
@@ -479,7 +488,7 @@ def documented_keys() -> list[DocumentedKey]:
 
 def _documented(section: Any, where: str) -> Iterator[DocumentedKey]:
     for name, field in section.model_fields.items():
-        if name == "kind" and _tags(section):  # found from the name
+        if name == "kind" and issubclass(section, Source):  # found from the name
             continue
         meaning = section.documentation()[name]
         yield DocumentedKey(f"{where}.{name}", _shown(field), meaning)

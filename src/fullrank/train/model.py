@@ -24,7 +24,7 @@ from fullrank.data import Features, GraphDataset, Split, Target
 from fullrank.data.descriptors import descriptor_names
 from fullrank.data.featurizers import AnyFeaturizer
 from fullrank.data.parsing import parse_json
-from fullrank.data.sources.base import StructureOptions
+from fullrank.data.sources.base import AnyStructure
 from fullrank.data.sources.csv import CsvSource
 from fullrank.data.splits import PARTS
 from fullrank.errors import ConfigError, DataError, ModelError
@@ -47,7 +47,7 @@ class ModelSpec(BaseModel):
         metric: What the validation part is judged by.
         node_features, edge_features: What the network reads.
         featurizer: What turns a molecule or a graph into these features, if anything.
-        structure: The structural colours that the network reads, if any.
+        structure: What the network reads of the structure around edges, if anything.
         smiles: The column of SMILES in the table it was trained on, if there was one.
         network: The arguments of `fullrank.nn.GraphNet`.
         num_classes: Multiclass and tokens.
@@ -71,7 +71,7 @@ class ModelSpec(BaseModel):
     node_features: Features
     edge_features: Features
     featurizer: AnyFeaturizer | None = None
-    structure: StructureOptions | None = None
+    structure: AnyStructure | None = None
     smiles: str | None = None
     network: dict[str, Any]
     num_classes: int | None = None

@@ -7,7 +7,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import AfterValidator, NonNegativeInt, PositiveInt, field_validator
+from pydantic import (
+    AfterValidator,
+    Discriminator,
+    Field,
+    NonNegativeInt,
+    PositiveInt,
+    Tag,
+    field_validator,
+)
 
 from fullrank.data.dataset import GraphDataset
 from fullrank.data.descriptors import DescriptorKind
@@ -52,6 +60,41 @@ class StructureOptions(Options):
         return AddStructuralColors(hops, **others).pack(graphs, progress)
 
 
+class ContinuousStructureOptions(Options):
+    """The numbers that continuous structural coefficients read, see
+    `fullrank.data.AddContinuousStructure`.
+
+    Attributes:
+        kind: ``continuous`` for numbers, left out for colours.
+        walk_length: With ``continuous``, the steps of the longest random walk.
+        max_ring: With ``continuous``, the largest size of a ring that is looked for.
+    """
+
+    kind: Literal["continuous"]
+    walk_length: PositiveInt = 8
+    max_ring: Annotated[int, Field(ge=3)] = 8
+
+    def add_to(self, graphs: PackedGraphs, progress: bool = False) -> PackedGraphs:
+        """The graphs with their continuous structure."""
+        from fullrank.data.transforms import AddContinuousStructure
+
+        options = self.model_dump(exclude={"kind"})
+        return AddContinuousStructure(**options).pack(graphs, progress)
+
+
+def _kind_of_structure(options: Any) -> str:
+    if isinstance(options, dict):
+        return ("Continuous" if "kind" in options else "") + "StructureOptions"
+    return type(options).__name__
+
+
+AnyStructure = Annotated[
+    Annotated[StructureOptions, Tag("StructureOptions")]
+    | Annotated[ContinuousStructureOptions, Tag("ContinuousStructureOptions")],
+    Discriminator(_kind_of_structure),
+]
+
+
 class Source(Options):
     """Which graphs, and what is to be predicted.
 
@@ -60,15 +103,15 @@ class Source(Options):
         name: A data set by name, or the path of a file or folder.
         targets: What to predict, by name; all by default.
         root: Where prepared sets are kept; the user's cache by default.
-        structure: Colours from the structure around each edge, for the convolutions
-            that read them; none by default, ``{}`` for those of 2 hops.
+        structure: What convolutions read of the structure around each edge: nothing by
+            default, ``{}`` for colours of 2 hops, ``{kind: continuous}`` for numbers.
     """
 
     kind: str
     name: str
     targets: list[str] | None = None
     root: Location | None = None
-    structure: StructureOptions | None = None
+    structure: AnyStructure | None = None
 
     #: Options that say where something is, not what it is.
     locations: ClassVar[Collection[str]] = ("root",)

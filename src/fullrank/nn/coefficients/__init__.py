@@ -2,6 +2,9 @@
 
 from fullrank.nn.coefficients.attention import AttentionCoefficients, GATCoefficients
 from fullrank.nn.coefficients.base import Coefficients
+from fullrank.nn.coefficients.continuous_structure import (
+    ContinuousStructureCoefficients,
+)
 from fullrank.nn.coefficients.degree import (
     MeanCoefficients,
     OneCoefficients,
@@ -14,6 +17,7 @@ from fullrank.nn.coefficients.tanh import OnePlusTanhCoefficients, TanhCoefficie
 __all__ = [
     "AttentionCoefficients",
     "Coefficients",
+    "ContinuousStructureCoefficients",
     "GATCoefficients",
     "MeanCoefficients",
     "OneCoefficients",

@@ -46,7 +46,7 @@ class StructuralCoefficients(Coefficients):
         self.lin = Linear(expansion, num_aggregators)
 
     def forward(self, local: Neighborhoods) -> Tensor:
-        if local.color is None:
+        if local.color is None or local.color.dim() != 1:
             raise DataError(
                 f"{self} needs the structural colours of edges and nodes; add them to "
                 f"the data with AddStructuralColors(hops={self.hops}) and pass "
