@@ -13,7 +13,8 @@ from fullrank.extras import EXTRAS, need
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-MODULES = {"pyyaml": "yaml"}  # where they differ from the name of the distribution
+# Where they differ from the name of the distribution.
+MODULES = {"pyyaml": "yaml", "POT": "ot", "scikit-learn": "sklearn"}
 
 
 def modules_of(requirements):

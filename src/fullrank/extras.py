@@ -24,6 +24,9 @@ EXTRAS = {
     "qm9pack": "chem",
     "rdkit": "chem",
     "ogb": "ogb",
+    "igraph": "baselines",
+    "ot": "baselines",
+    "sklearn": "baselines",
     "ray": "cluster",
 }
 

@@ -10,6 +10,7 @@ from torch_geometric.utils import degree
 
 from fullrank.data import DataError, Split, from_graphs
 from fullrank.errors import ConfigError, ModelError
+from fullrank.nn import network_names
 from fullrank.train import Model, parse
 from fullrank.train.model import checksum, degree_histogram, design_model
 
@@ -115,6 +116,20 @@ def test_a_file_holds_the_whole_model(tmp_path, conv, precision):
         outputs = [m.predictions(m(m.ready(batch.clone()))) for m in (model, loaded)]
     assert torch.equal(*outputs)
     assert outputs[0].std() > 0
+
+
+@pytest.mark.parametrize("name", sorted(set(network_names()) - {"graph-net"}))
+def test_a_file_holds_any_network(tmp_path, name):
+    dataset = graphs(np.arange(6) % 2, "multiclass")
+    sections = {"model": {"name": name, "layers": 2, "hidden": 8}}
+    model = Model(designed(dataset, np.arange(6), **sections)).eval()
+    model.save(tmp_path / "model.safetensors")
+    loaded = Model.load(tmp_path / "model.safetensors")
+    batch = dataset.graphs.batch(np.arange(6))
+    if name == "dtnn":
+        batch.pos = torch.randn(batch.num_nodes, 3)
+    with torch.no_grad():
+        assert torch.equal(*(m(m.ready(batch.clone())) for m in (model, loaded)))
 
 
 def rewritten(file, change_spec=lambda spec: spec, change_weights=lambda w: None):

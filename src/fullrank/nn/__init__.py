@@ -8,7 +8,7 @@ A layer has three stages. Its :mod:`coefficients` turn each pair
 - :mod:`functional` defines the sums, as the paper writes them.
 - :mod:`kernels` computes the same fast, and :class:`backend` chooses how.
 - :mod:`models` puts layers together: :class:`GraphNet`, in which :mod:`merge` computes
-  equal nodes once.
+  equal nodes once, and the other models of the paper's tables.
 - :mod:`resolver` knows layers by name.
 """
 
@@ -29,12 +29,9 @@ from fullrank.nn.conv.comb_conv import CombConv
 from fullrank.nn.conv.expanding_conv import ExpandingConv
 from fullrank.nn.conv.three_stage import ThreeStageGAT, ThreeStageGCN, ThreeStageGIN0
 from fullrank.nn.kernels.dispatch import backend
-from fullrank.nn.models.graph_net import (
-    OGB_ATOM_DIMS,
-    OGB_BOND_DIMS,
-    CategoryEncoder,
-    GraphNet,
-)
+from fullrank.nn.models import GraphNet, make_network, network_names
+from fullrank.nn.models.graph_net import OGB_ATOM_DIMS, OGB_BOND_DIMS
+from fullrank.nn.models.inputs import CategoryEncoder
 from fullrank.nn.neighborhoods import Neighborhoods
 from fullrank.nn.resolver import conv_names, make_conv, register_conv
 
@@ -63,5 +60,7 @@ __all__ = [
     "backend",
     "conv_names",
     "make_conv",
+    "make_network",
+    "network_names",
     "register_conv",
 ]

@@ -26,9 +26,10 @@ from fullrank.data.parsing import parse_yaml
 from fullrank.data.sources import AnySource, Source
 from fullrank.data.sources.base import ContinuousStructureOptions, StructureOptions
 from fullrank.errors import ConfigError, nearest
-from fullrank.nn import conv_names
+from fullrank.nn import conv_names, network_names
 from fullrank.nn.coefficients.tanh import INITS
 from fullrank.nn.models.graph_net import HEADS, READOUTS
+from fullrank.train.estimators import ESTIMATORS
 
 # What `model.s` is called by the convolutions that have it.
 AGGREGATORS = {
@@ -46,6 +47,9 @@ STRUCTURAL = {
 }
 # What has an MLP before or after the sum, and coefficients that start as `init` says.
 RANK_CONVS = ("expc", "combc", *STRUCTURAL)
+# Models with a name of their own, and the keys that mean something to them.
+NAMED_MODELS = sorted({*network_names(), *ESTIMATORS} - {"graph-net"})
+_OF_NAMED_MODELS = ("name", "args", "layers", "hidden", "dropout")
 FOLDS = ("gin", "fair")
 Seed = Annotated[int, Field(ge=0, lt=2**32)]
 
@@ -81,9 +85,13 @@ class SplitConfig(Options):
 
 
 class ModelConfig(Options):
-    """A `fullrank.nn.GraphNet`.
+    """A `fullrank.nn.GraphNet`, or another model by name.
 
     Attributes:
+        name: A network of `fullrank.nn.network_names` or an estimator of
+            `fullrank.train.estimators` instead of a GraphNet; of the other keys it has
+            ``args``, ``layers``, ``hidden`` and ``dropout``.
+        args: Further arguments of the model of that name.
         conv: A registered name, see `fullrank.nn.conv_names`.
         layers: How many; without any, the atoms alone are read out.
         hidden: The width of each.
@@ -100,11 +108,15 @@ class ModelConfig(Options):
         layer_dropout: After each layer; none by default, as in the paper.
         jumping_knowledge: Read all layers out, or the last one only.
         readout: Over the nodes of a graph: ``sum``, ``mean`` or ``max``.
-        head: After the readout: ``ogb`` is one linear layer, ``tu`` two, ``qm9`` three.
+        head: After the readout: ``ogb`` is one linear layer, ``tu`` two, ``qm9`` three,
+            ``qm9-paper`` three with the authors' widths.
+        virtual_node: Give each graph a node that is adjacent to all others.
         descriptors: Numbers about the whole molecule that the head reads beside the
             readout: ``rdkit`` (properties, counts), ``morgan`` (hashed neighbourhoods).
     """
 
+    name: str | None = None
+    args: dict[str, Any] | None = None
     conv: str = "expc"
     layers: NonNegativeInt = 4
     hidden: PositiveInt = 64
@@ -121,6 +133,17 @@ class ModelConfig(Options):
     readout: Literal[READOUTS] = "sum"  # type: ignore[valid-type]
     head: Literal[HEADS] = "ogb"  # type: ignore[valid-type]
     descriptors: list[DescriptorKind] | None = None
+    virtual_node: bool | None = None
+
+    @field_validator("name")
+    @classmethod
+    def _known_name(cls, name: str | None) -> str | None:
+        if name is not None and name not in NAMED_MODELS:
+            raise ValueError(
+                f"there is no such model{nearest(name, NAMED_MODELS)}; known: "
+                f"{', '.join(NAMED_MODELS)}"
+            )
+        return name
 
     @field_validator("conv")
     @classmethod
@@ -130,6 +153,21 @@ class ModelConfig(Options):
                 f"there is no such convolution{nearest(conv, conv_names())}"
             )
         return conv
+
+    @model_validator(mode="after")
+    def _check_named(self) -> "ModelConfig":
+        if self.name is None:
+            if self.args is not None:
+                raise ValueError("args is for models with a name; see conv_args")
+            return self
+        for key, field in type(self).model_fields.items():
+            default = field.get_default(call_default_factory=True)
+            if key not in _OF_NAMED_MODELS and getattr(self, key) != default:
+                raise ValueError(
+                    f"{key} is for a GraphNet; {self.name} has "
+                    f"{', '.join(_OF_NAMED_MODELS[1:])}"
+                )
+        return self
 
     @model_validator(mode="after")
     def _check(self) -> "ModelConfig":
@@ -152,6 +190,11 @@ class ModelConfig(Options):
                 f"the training graphs; leave it out"
             )
         return self
+
+    @property
+    def label(self) -> str:
+        """What runs are called by: the name of the model, or the convolution."""
+        return self.name or self.conv
 
     @property
     def arguments(self) -> dict[str, Any]:

@@ -28,7 +28,7 @@ from fullrank.data.sources.base import AnyStructure
 from fullrank.data.sources.csv import CsvSource
 from fullrank.data.splits import PARTS
 from fullrank.errors import ConfigError, DataError, ModelError
-from fullrank.nn import GraphNet
+from fullrank.nn import make_network
 from fullrank.train.config import Config
 from fullrank.train.files import replacing
 
@@ -49,7 +49,8 @@ class ModelSpec(BaseModel):
         featurizer: What turns a molecule or a graph into these features, if anything.
         structure: What the network reads of the structure around edges, if anything.
         smiles: The column of SMILES in the table it was trained on, if there was one.
-        network: The arguments of `fullrank.nn.GraphNet`.
+        network: The arguments of `fullrank.nn.make_network`; without a name, of a
+            `fullrank.nn.GraphNet`.
         num_classes: Multiclass and tokens.
         classes: Multiclass: their names, if they have any.
         num_tokens: Tokens.
@@ -157,7 +158,7 @@ class Model(torch.nn.Module):
 
     def fit_descriptors(self, dataset: GraphDataset, train: np.ndarray) -> None:
         """Standardise descriptors by their mean and deviation in the training part."""
-        standardize = self.network.standardize
+        standardize = getattr(self.network, "standardize", None)
         if standardize is None:
             return
         stored = dataset.graphs.fields["descriptors"]
@@ -260,9 +261,9 @@ def _read(file: Path) -> tuple[ModelSpec, dict[str, Tensor]]:
         ) from None
 
 
-def _network(spec: ModelSpec) -> GraphNet:
+def _network(spec: ModelSpec) -> Any:
     try:
-        return GraphNet(**spec.network)
+        return make_network(**{"name": "graph-net", **spec.network})
     except (TypeError, ValueError, RuntimeError) as error:  # too large, for one
         reason = str(error).partition("\n")[0]
         raise ConfigError(f"this network cannot be built: {reason}") from error
@@ -329,15 +330,14 @@ def checksum(spec: str, weights: Mapping[str, Tensor]) -> str:
     return digest.hexdigest()
 
 
-def design_model(
+def describe_task(
     config: Config, dataset: GraphDataset, split: Split, run: str = ""
 ) -> ModelSpec:
-    """The model of a configuration for a data set.
+    """What a model of a configuration predicts for a data set; no network yet.
 
     Args:
         run: The id of the run.
     """
-    options = config.model
     labels = dataset.labels[split.train]
     mean, std = _moments(dataset, labels) if dataset.task == "regression" else ((), ())
     spec = ModelSpec(
@@ -363,28 +363,50 @@ def design_model(
     )
     if not spec.num_outputs:
         raise DataError(f"{dataset.name} is {dataset.task} without a number of classes")
-    network = {
+    return spec
+
+
+def design_model(
+    config: Config, dataset: GraphDataset, split: Split, run: str = ""
+) -> ModelSpec:
+    """The model of a configuration for a data set.
+
+    Args:
+        run: The id of the run.
+    """
+    options = config.model
+    spec = describe_task(config, dataset, split, run)
+    network: dict[str, Any] = {
         "in_channels": _channels(dataset.node_features),
         "hidden_channels": options.hidden,
         "out_channels": spec.num_outputs,
         "num_layers": options.layers,
-        "conv": options.conv,
-        "conv_args": options.arguments,
         "edge_dim": _channels(dataset.edge_features) or None,
-        "batch_norm": options.batch_norm,
-        "norm_encoder": bool(options.norm_encoder),
-        "norm_readout": bool(options.norm_readout),
         "dropout": options.dropout,
-        "layer_dropout": options.layer_dropout or 0.0,
-        "jumping_knowledge": options.jumping_knowledge,
-        "readout": options.readout,
-        "head": options.head,
     }
+    if options.name is None:
+        network |= {
+            "conv": options.conv,
+            "conv_args": options.arguments,
+            "batch_norm": options.batch_norm,
+            "norm_encoder": bool(options.norm_encoder),
+            "norm_readout": bool(options.norm_readout),
+            "layer_dropout": options.layer_dropout or 0.0,
+            "jumping_knowledge": options.jumping_knowledge,
+            "readout": options.readout,
+            "head": options.head,
+            "virtual_node": bool(options.virtual_node),
+        }
+    else:
+        network |= {"name": options.name, **(options.args or {})}
     if options.descriptors:
         network["num_descriptors"] = len(descriptor_names(options.descriptors))
     if options.conv == "pna":
         training = dataset.loader(split.train, batch_size=1024)
         network["conv_args"]["deg"] = degree_histogram(training).tolist()
+    if options.name == "patchy-san":
+        nodes = dataset.graphs.num_nodes[split.train]
+        network.setdefault("width", round(float(nodes.mean())))
     return spec.model_copy(update={"network": network})
 
 

@@ -31,6 +31,8 @@ from fullrank.train.callbacks import (
 )
 from fullrank.train.config import FOLDS, Config, digest_of
 from fullrank.train.environment import environment, forget_peak_memory, peak_memory
+from fullrank.train.estimators import ESTIMATORS
+from fullrank.train.fit import fit_and_measure
 from fullrank.train.metrics import LOWER_IS_BETTER
 from fullrank.train.model import design_model
 from fullrank.train.progress import EpochBar
@@ -54,7 +56,7 @@ def identify(config: Config, dataset: GraphDataset) -> Identity:
     data, folds = dataset.fingerprint, folds_of(config)
     digest = digest_of([config.determining(), data, folds])[:12]
     return Identity(
-        id=f"{config.data.label}-{config.model.conv}-{digest}",
+        id=f"{config.data.label}-{config.model.label}-{digest}",
         data=data,
         folds=folds,
         dataset=dataset.name,
@@ -103,7 +105,11 @@ def run_one(
         return run
     lock = run.locked(wait) if leading(config) else contextlib.nullcontext()
     with lock, _quiet_lightning(), _unfilled(), _explained(run, config):
-        if not is_finished(run, config):  # by the process that was waited for
+        if is_finished(run, config):  # by the process that was waited for
+            pass
+        elif config.model.name in ESTIMATORS:
+            fit_and_measure(run, identify(config, dataset), config, dataset)
+        else:
             _Run(run, config, dataset, console, lines, callbacks).do()
     return run
 
@@ -192,7 +198,7 @@ class _Run:
         result = Result(
             run=self.run.id,
             dataset=spec.dataset,
-            conv=config.model.conv,
+            conv=config.model.label,
             seed=config.seeds[0],
             fold=config.split.fold,
             metric=spec.main_metric,

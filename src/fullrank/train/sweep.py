@@ -114,7 +114,7 @@ Watcher = Callable[[SweepState], None]
 def run_name(config: Config) -> str:
     """What to call a run before its id is known."""
     fold = "" if config.split.fold is None else f", fold {config.split.fold}"
-    return f"{config.data.label}-{config.model.conv}, seed {config.seeds[0]}{fold}"
+    return f"{config.data.label}-{config.model.label}, seed {config.seeds[0]}{fold}"
 
 
 class _LastDataset:

@@ -62,6 +62,9 @@ class GraphTask(lightning.LightningModule):
         everywhere = torch.stack([total.detach(), count.to(total.dtype)])
         everywhere = self.trainer.strategy.reduce(everywhere, reduce_op="sum")
         loss = total * self.trainer.world_size / everywhere[1].clamp(min=1e-12)
+        penalty = getattr(self.model.network, "penalty", None)
+        if penalty is not None:  # of DiffPool
+            loss = loss + penalty
         if not everywhere[0].isfinite():
             raise Diverged(
                 f"the loss became {everywhere[0].item()} at step {self.global_step} "

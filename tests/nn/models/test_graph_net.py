@@ -75,6 +75,7 @@ def test_jumping_knowledge_and_readout(readout, jumping):
     ("head", "layers"),
     [
         ("qm9", ["Linear", "ELU", "Linear", "ELU", "Linear"]),
+        ("qm9-paper", ["Linear", "ELU", "Linear", "ELU", "Linear"]),
         ("tu", ["Linear", "ReLU", "Dropout", "Linear"]),
         ("ogb", ["Linear"]),
     ],
@@ -83,6 +84,13 @@ def test_heads(head, layers):
     net = GraphNet(5, 8, 2, 3, head=head, dropout=0.5)
     assert [type(module).__name__ for module in net.head] == layers
     assert net(batch_of(4, 6)).shape == (2, 2)
+
+
+def test_the_authors_head_on_qm9():
+    """Five layers: 5 d, then 3 d, then d, then the prediction."""
+    head = GraphNet(5, 8, 1, 5, head="qm9-paper").head
+    widths = [m.in_features for m in head if isinstance(m, torch.nn.Linear)]
+    assert widths == [40, 24, 8]
 
 
 @pytest.mark.parametrize(
@@ -181,7 +189,7 @@ def test_errors():
         GraphNet(5, 8, 2, 1, layer_dropout=2)
     with pytest.raises(ConfigError, match="'median'.*sum, mean, max"):
         GraphNet(5, 8, 2, 1, readout="median")
-    with pytest.raises(ConfigError, match="'big'.*qm9, tu, ogb"):
+    with pytest.raises(ConfigError, match="'big'.*qm9, qm9-paper, tu, ogb"):
         GraphNet(5, 8, 2, 1, head="big")
     with pytest.raises(ConfigError, match="'expcc'.*'expc'"):
         GraphNet(5, 8, 2, 1, conv="expcc")

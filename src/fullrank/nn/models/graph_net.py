@@ -1,6 +1,7 @@
 """A whole network: encoder, convolutions, jumping knowledge, readout, head."""
 
 from collections.abc import Sequence
+from math import ceil
 from typing import Any
 
 import torch
@@ -17,44 +18,23 @@ from fullrank.errors import ConfigError, DataError
 from fullrank.nn.conv.base import EdgeDim, RankConv, num_columns
 from fullrank.nn.kernels.dispatch import is_plain
 from fullrank.nn.merge import EqualNodes, consists_of, keeps_equal_nodes_equal
+from fullrank.nn.models.inputs import (
+    CategoryEncoder,
+    make_encoder,
+    regression_head,
+)
+from fullrank.nn.models.inputs import (
+    batch_norm as make_batch_norm,
+)
+from fullrank.nn.models.virtual_node import VirtualNode
 from fullrank.nn.neighborhoods import Pairs, as_edge_list, edge_columns
 from fullrank.nn.resolver import make_conv
 
 OGB_ATOM_DIMS = (119, 5, 12, 12, 10, 6, 6, 2, 2)
 OGB_BOND_DIMS = (5, 6, 2)
 
-HEADS = ("qm9", "tu", "ogb")
+HEADS = ("qm9", "qm9-paper", "tu", "ogb")
 READOUTS = ("sum", "mean", "max")
-
-
-class CategoryEncoder(torch.nn.Module):
-    """The sum of one embedding for each column of categories.
-
-    With :data:`OGB_ATOM_DIMS` this is OGB's atom encoder.
-    """
-
-    def __init__(self, sizes: Sequence[int], out_channels: int) -> None:
-        super().__init__()
-        self.embeddings = torch.nn.ModuleList(
-            torch.nn.Embedding(size, out_channels) for size in sizes
-        )
-        self.reset_parameters()
-
-    def reset_parameters(self) -> None:
-        """Draw the embeddings anew, as OGB does."""
-        for weight in self.embeddings.parameters():
-            torch.nn.init.xavier_uniform_(weight)
-
-    def forward(self, x: Tensor) -> Tensor:
-        if x.dim() == 1:
-            x = x[:, None]
-        if x.size(1) != len(self.embeddings):
-            raise DataError(
-                f"x must have {len(self.embeddings)} columns of categories, "
-                f"got shape {list(x.shape)}"
-            )
-        columns = [embed(x[:, i]) for i, embed in enumerate(self.embeddings)]
-        return sum(columns[1:], columns[0])
 
 
 class Standardize(torch.nn.Module):
@@ -125,8 +105,12 @@ class GraphNet(torch.nn.Module):
             networks do not have.
         jumping_knowledge: Whether all layers are read out, or the last one only.
         readout: ``"sum"``, ``"mean"`` or ``"max"`` over the nodes of a graph.
-        head: ``"qm9"`` (three linear layers with ELU), ``"tu"`` (two with ReLU and
-            dropout) or ``"ogb"`` (dropout before the readout, one after it).
+        head: ``"qm9"`` (three linear layers with ELU), ``"qm9-paper"`` (the same with
+            the authors' widths, :math:`L d \to \lceil L/2 \rceil d \to d \to` out),
+            ``"tu"`` (two with ReLU and dropout) or ``"ogb"`` (dropout before the
+            readout, one after it).
+        virtual_node: Whether each graph has a node that is adjacent to all others, see
+            :class:`~fullrank.nn.models.virtual_node.VirtualNode`.
         num_descriptors: Number of graph-level ``descriptors`` that the head reads.
         merge_equal_nodes: Whether nodes that 1-WL cannot tell apart, and so neither the
             layers, are computed once (see :mod:`fullrank.nn.merge`). This is exact. It
@@ -152,6 +136,7 @@ class GraphNet(torch.nn.Module):
         jumping_knowledge: bool = True,
         readout: str = "sum",
         head: str = "ogb",
+        virtual_node: bool = False,
         num_descriptors: int = 0,
         merge_equal_nodes: bool = True,
     ) -> None:
@@ -170,11 +155,7 @@ class GraphNet(torch.nn.Module):
         self.readout_dropout = dropout if head == "ogb" else 0.0
         self.jumping_knowledge = jumping_knowledge
         self.merge_equal_nodes = merge_equal_nodes
-        self.encoder: torch.nn.Module
-        if isinstance(in_channels, int):
-            self.encoder = torch.nn.Linear(in_channels, hidden_channels)
-        else:
-            self.encoder = CategoryEncoder(in_channels, hidden_channels)
+        self.encoder = make_encoder(in_channels, hidden_channels)
         self.norm_encoder = _norm(hidden_channels, norm_encoder)
         columns = None if edge_dim is None else num_columns(edge_dim)
         self.convs = torch.nn.ModuleList(
@@ -185,6 +166,9 @@ class GraphNet(torch.nn.Module):
         )
         self.norms = torch.nn.ModuleList(
             _norm(hidden_channels, batch_norm) for _ in range(num_layers)
+        )
+        self.virtual = (
+            VirtualNode(hidden_channels, num_layers) if virtual_node else None
         )
         self.readout: Aggregation = aggregation_resolver(readout)
         read = hidden_channels * (num_layers or 1 if jumping_knowledge else 1)
@@ -280,9 +264,16 @@ class GraphNet(torch.nn.Module):
         equal = None
         if edge_color is None and node_color is None and self._may_merge():
             equal = EqualNodes.find(x, edge_index, edge_attr)
+        if batch is None:
+            batch, batch_size = edge_index.new_zeros(h.size(0)), 1
         layers = [] if len(self.convs) else [h]
         edges: Adj | Pairs = edge_index
+        g = None
         for conv, norm in zip(self.convs, self.norms, strict=True):
+            if self.virtual is not None:
+                if batch_size is None:
+                    batch_size = int(batch.max()) + 1
+                h, g = self.virtual(len(layers), h, g, batch, batch_size)
             out = None if equal is None else equal.convolve(conv, h)
             if out is None:
                 equal, extra = None, {}
@@ -294,8 +285,6 @@ class GraphNet(torch.nn.Module):
             h = norm(out.relu())
             h = self._drop(h, self.layer_dropout)
             layers.append(h)
-        if batch is None:
-            batch, batch_size = edge_index.new_zeros(h.size(0)), 1
         read = torch.cat(layers, dim=1) if self.jumping_knowledge else layers[-1]
         read = self._drop(read, self.readout_dropout)
         return self.norm_readout(self.readout(read, batch, dim_size=batch_size))
@@ -306,6 +295,7 @@ class GraphNet(torch.nn.Module):
         dropped = self.training and self.layer_dropout
         return (
             self.merge_equal_nodes
+            and self.virtual is None
             and not is_plain()
             and not (dropped or isinstance(self.edge_dim, int))
             and all(map(keeps_equal_nodes_equal, self.convs))
@@ -337,7 +327,7 @@ def _inputs_of(data: BaseData, edge_dim: EdgeDim) -> dict[str, Any]:
 
 
 def _norm(channels: int, wanted: bool) -> torch.nn.Module:
-    return BatchNorm(channels) if wanted else torch.nn.Identity()
+    return make_batch_norm(channels) if wanted else torch.nn.Identity()
 
 
 def _make_head(
@@ -345,13 +335,11 @@ def _make_head(
 ) -> torch.nn.Sequential:
     nn = torch.nn
     if name == "qm9":
-        return nn.Sequential(
-            nn.Linear(in_channels, hidden),
-            nn.ELU(),
-            nn.Linear(hidden, hidden),
-            nn.ELU(),
-            nn.Linear(hidden, out_channels),
-        )
+        return regression_head(in_channels, hidden, hidden, out_channels)
+    if name == "qm9-paper":
+        layers = in_channels // hidden
+        wide = ceil(layers / 2) * hidden
+        return regression_head(in_channels, wide, hidden, out_channels)
     if name == "tu":
         return nn.Sequential(
             nn.Linear(in_channels, hidden),
