@@ -23,7 +23,9 @@ from fullrank.testing import (
 )
 
 # The others need structural colours as well: see coefficients/test_structural.py.
-FEATURE_BASED = [name for name in conv_names() if not name.endswith("-structural")]
+FEATURE_BASED = [
+    name for name in conv_names() if not name.endswith(("-structural", "-continuous"))
+]
 
 
 def batch_of(*sizes, edge_dim=None):
