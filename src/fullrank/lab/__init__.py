@@ -1,6 +1,9 @@
 """What an aggregator, a layer or a model can and cannot tell apart."""
 
+from fullrank.lab.graphs.counting import Counting, Miscount, cannot_count
 from fullrank.lab.graphs.families import cfi_pair
+from fullrank.lab.graphs.kwl import WLLevel, wl_level
+from fullrank.lab.graphs.merged import Group, Merging, merged
 from fullrank.lab.graphs.pairs import PairSuite, relabel
 from fullrank.lab.graphs.reference import PairNet
 from fullrank.lab.graphs.separates import Separation, separates
@@ -70,13 +73,17 @@ __all__ = [
     "Certificate",
     "Collision",
     "Comparison",
+    "Counting",
     "Derivation",
     "Equivariance",
     "Finding",
+    "Group",
     "Injectivity",
     "LayerProfile",
     "LinearBefore",
     "MatrixAggregator",
+    "Merging",
+    "Miscount",
     "Multiset",
     "Neighborhood",
     "Overlap",
@@ -87,10 +94,12 @@ __all__ = [
     "Separation",
     "StackingGain",
     "Unknown",
+    "WLLevel",
     "Witness",
     "aggregator",
     "as_aggregator",
     "as_strong",
+    "cannot_count",
     "certificate",
     "cfi_pair",
     "coefficient_aggregator",
@@ -102,6 +111,7 @@ __all__ = [
     "injectivity",
     "is_equivariant",
     "load_suite",
+    "merged",
     "moment",
     "multiset_distance",
     "neighborhood_of",
@@ -115,6 +125,7 @@ __all__ = [
     "stacking_gain",
     "wl_classes",
     "wl_colors",
+    "wl_level",
 ]
 
 

@@ -10,12 +10,13 @@ def wl_colors(
     num_nodes: int,
     labels: Tensor | None = None,
     rounds: int | None = None,
+    edge_labels: Tensor | None = None,
 ) -> Tensor:
     r"""Colours of the nodes under 1-WL refinement.
 
     .. math::
         c^{(t+1)}_v = \mathrm{id}\big(c^{(t)}_v,
-        \{\{c^{(t)}_u : (u, v) \in E\}\}\big)
+        \{\{(c^{(t)}_u, e_{uv}) : (u, v) \in E\}\}\big)
 
     Colours are compared, never hashed, so two nodes share one exactly when the test
     cannot tell them apart. To compare graphs, refine their disjoint union.
@@ -25,17 +26,16 @@ def wl_colors(
         num_nodes: Number of nodes.
         labels: Initial labels, one row or number per node.
         rounds: How many rounds to run; by default until the colours are stable.
+        edge_labels: Labels of the edges, one row or number per edge.
 
     Returns:
         One colour per node, numbered from 0.
     """
-    if labels is None:
-        color = torch.zeros(num_nodes, dtype=torch.long)
-    else:
-        color = torch.unique(labels, dim=0, return_inverse=True)[1]
+    color = distinct(labels, num_nodes)
+    kind = distinct(edge_labels, edge_index.size(1))
     num_colors = _count(color)
     for _ in range(num_nodes if rounds is None else rounds):
-        color = _refine(color, edge_index)
+        color = _refine(color, edge_index, kind)
         if _count(color) == num_colors:
             break
         num_colors = _count(color)
@@ -50,30 +50,47 @@ def wl_classes(color: Tensor, batch: Tensor, num_graphs: int) -> Tensor:
         batch: The graph of each node, ascending.
         num_graphs: Number of graphs, the empty ones included.
     """
-    by_color = color.argsort()
-    order = by_color[batch[by_color].argsort(stable=True)]
-    rows = _padded_rows(color[order], batch, num_graphs)
-    return torch.unique(rows, dim=0, return_inverse=True)[1]
+    return multisets(color, batch, num_graphs)
 
 
-def _refine(color: Tensor, edge_index: Tensor) -> Tensor:
-    source, target = edge_index
-    by_color = color[source].argsort()
-    order = by_color[target[by_color].argsort(stable=True)]
-    neighbors = _padded_rows(color[source[order]], target[order], color.numel())
-    signature = torch.cat([color.unsqueeze(1), neighbors], dim=1)  # [N, 1 + degree]
-    return torch.unique(signature, dim=0, return_inverse=True)[1]
-
-
-def _padded_rows(values: Tensor, row: Tensor, num_rows: int) -> Tensor:
-    """Lay values out in their rows (ascending), -1 where a row is shorter; at least one
-    column, because ``torch.unique`` refuses rows without any."""
+def multisets(values: Tensor, row: Tensor, num_rows: int) -> Tensor:
+    """Number the rows so that two share a number when they hold the same values, in
+    any order: ``values[i]`` belongs to ``row[i]``."""
+    order = values.argsort()
+    order = order[row[order].argsort(stable=True)]
     length = degree(row, num_rows, dtype=torch.long)
-    width = max(1, int(length.max())) if num_rows else 1
-    column = torch.arange(row.numel()) - cumsum(length)[row]
-    rows = values.new_full((num_rows, width), -1)
-    rows[row, column] = values
-    return rows
+    start = cumsum(length)[:-1]
+    key = length.clone()
+    # Column by column, so that no table of rows x longest row is needed. Rows that are
+    # not refined any more stay apart from the others: their length differs.
+    for column in range(int(length.max()) if num_rows else 0):
+        rows = (length > column).nonzero().flatten()
+        key[rows] = paired(key[rows], values[order[start[rows] + column]])
+    return paired(length, key)
+
+
+def paired(first: Tensor, second: Tensor) -> Tensor:
+    """Number pairs of numbers from 0, equal ones alike."""
+    key = first * (_count(second) or 1) + second
+    return key.unique(return_inverse=True)[1]
+
+
+def distinct(labels: Tensor | None, count: int) -> Tensor:
+    """Number rows of labels from 0, equal ones alike; all 0 if there are none."""
+    if labels is None:
+        return torch.zeros(count, dtype=torch.long)
+    if labels.dim() == 1 or not labels.numel():
+        labels = labels.reshape(count, -1)
+    number = torch.zeros(count, dtype=torch.long)
+    for column in labels.T:
+        number = paired(number, column.unique(return_inverse=True)[1])
+    return number
+
+
+def _refine(color: Tensor, edge_index: Tensor, kind: Tensor) -> Tensor:
+    source, target = edge_index
+    around = multisets(paired(color[source], kind), target, color.numel())
+    return paired(color, around)
 
 
 def _count(color: Tensor) -> int:

@@ -1,0 +1,140 @@
+"""Which graphs are the same up to the numbering of their nodes."""
+
+import torch
+from torch import Tensor
+from torch_geometric.data import Batch, Data
+
+from fullrank.lab.graphs.wl import distinct, wl_classes, wl_colors
+
+BUDGET = 500
+
+
+def isomorphism_classes(graphs: list[Data]) -> tuple[Tensor, Tensor]:
+    """Number graphs by their 1-WL class, and by isomorphism.
+
+    Node features ``x`` and edge features ``edge_attr`` are part of a graph.
+
+    Returns:
+        The 1-WL class of each graph and the isomorphism class of each, which refines
+        the former. Where isomorphism was not settled within a budget of refinements,
+        two graphs have different classes: "the same" is never said without proof.
+    """
+    batch = Batch.from_data_list([_bare(graph) for graph in graphs])
+    wl = wl_classes(_colors(batch, batch.label), batch.batch, len(graphs))
+    _, which, size = wl.unique(return_inverse=True, return_counts=True)
+    alike = (size[which] > 1).nonzero().flatten()
+    same = len(graphs) + torch.arange(len(graphs))
+    if len(alike):
+        same[alike] = _within_wl([graphs[i] for i in alike.tolist()], wl[alike])
+    return wl, same
+
+
+def _within_wl(graphs: list[Data], wl: Tensor) -> Tensor:
+    """Isomorphism classes of graphs with these 1-WL classes."""
+    batch = Batch.from_data_list([_bare(graph) for graph in graphs])
+    color = _individualized(batch, _colors(batch, batch.label))
+    # Equal colourings in which no two nodes are alike are an isomorphism.
+    same = wl_classes(color, batch.batch, len(graphs))
+    return _joined(graphs, wl, same)
+
+
+def is_isomorphic(first: Data, second: Data, budget: int = BUDGET) -> bool | None:
+    """Whether two graphs are the same, or None if that took more than `budget`
+    refinements."""
+    pair = Batch.from_data_list([_bare(first), _bare(second)])
+    search = _Search(pair, budget)
+    return search.extend(pair.label)
+
+
+class _Search:
+    """Individualize a node of the first graph, try all of its class in the second."""
+
+    def __init__(self, pair: Batch, budget: int) -> None:
+        self.pair, self.budget = pair, budget
+
+    def extend(self, label: Tensor) -> bool | None:
+        self.budget -= 1
+        if self.budget < 0:
+            return None
+        color = _colors(self.pair, label)
+        split = int(self.pair.ptr[1])
+        first, second = color[:split].sort(), color[split:].sort()
+        if not torch.equal(first.values, second.values):
+            return False
+        chosen = _smallest_class(first.values)
+        if chosen is None:
+            return True
+        node = int((color[:split] == chosen).nonzero()[0])
+        for other in (color[split:] == chosen).nonzero().flatten().tolist():
+            marked = 2 * color
+            marked[[node, split + other]] += 1
+            found = self.extend(marked)
+            if found is not False:
+                return found
+        return False
+
+
+def _bare(graph: Data) -> Data:
+    """What belongs to the structure: edges, and features as labels."""
+    return Data(
+        edge_index=graph.edge_index,
+        num_nodes=graph.num_nodes,
+        features=None if graph.x is None else graph.x.reshape(graph.num_nodes, -1),
+        edge_attr=graph.edge_attr,
+        label=torch.zeros(graph.num_nodes, dtype=torch.long),
+    )
+
+
+def _colors(batch: Batch, label: Tensor) -> Tensor:
+    features = distinct(batch.get("features"), batch.num_nodes)
+    labels = torch.stack([features, label], dim=1)
+    return wl_colors(
+        batch.edge_index, batch.num_nodes, labels, edge_labels=batch.get("edge_attr")
+    )
+
+
+def _individualized(batch: Batch, color: Tensor) -> Tensor:
+    """Mark a node of the smallest class of like nodes in each graph, and refine, until
+    no graph has like nodes."""
+    while True:
+        marked = _one_of_smallest_class(color, batch.batch)
+        if not len(marked):
+            return color
+        label = 2 * color
+        label[marked] += 1
+        color = _colors(batch, label)
+
+
+def _one_of_smallest_class(color: Tensor, graph: Tensor) -> Tensor:
+    """In each graph that has like nodes, one of its smallest class of them."""
+    classes = torch.stack([graph, color], dim=1)
+    _, which, size = classes.unique(dim=0, return_inverse=True, return_counts=True)
+    nodes = (size[which] > 1).nonzero().flatten()
+    # First by graph, then by the size of the class, then by its colour.
+    for key in (color, size[which], graph):
+        nodes = nodes[key[nodes].argsort(stable=True)]
+    first = torch.ones(len(nodes), dtype=torch.bool)
+    first[1:] = graph[nodes][1:] != graph[nodes][:-1]
+    return nodes[first]
+
+
+def _smallest_class(color: Tensor) -> int | None:
+    values, counts = color.unique(return_counts=True)
+    values, counts = values[counts > 1], counts[counts > 1]
+    return int(values[counts.argmin()]) if len(values) else None
+
+
+def _joined(graphs: list[Data], wl: Tensor, same: Tensor) -> Tensor:
+    """Join classes that differ only because unlike nodes of a colour were marked."""
+    first_of = {number: index for index, number in enumerate(same.tolist())}
+    joined = {number: number for number in first_of}
+    by_wl: dict[int, list[int]] = {}
+    for number, index in first_of.items():
+        known = by_wl.setdefault(int(wl[index]), [])
+        for other in known:
+            if is_isomorphic(graphs[index], graphs[first_of[other]]):
+                joined[number] = joined[other]
+                break
+        else:
+            known.append(number)
+    return torch.tensor([joined[number] for number in same.tolist()])
