@@ -11,7 +11,7 @@ from fullrank.lab import *
 import fullrank.lab
 from fullrank.errors import MissingPackage
 loaded = {name.split(".")[1] for name in sys.modules if name.startswith("fullrank.")}
-assert loaded == {"errors", "lab", "nn", "version"}, loaded
+assert loaded == {"errors", "extras", "lab", "nn", "version"}, loaded
 try:
     fullrank.lab.RankMonitor
 except MissingPackage as error:
