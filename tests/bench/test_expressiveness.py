@@ -64,6 +64,15 @@ def test_structure_goes_beyond(level, cycles, molecules, srg, cfi, csl):
     assert classic.copies_told_apart == skips.copies_told_apart == 0
 
 
+def test_continuous_structure_goes_beyond_1wl():
+    """Walks and rings see cycles, but nothing in strongly regular graphs."""
+    contestant = BY_NAME["ExpC-4 + continuous"]
+    classic = measure(contestant, load_suite("classic"), relabelings=2)
+    assert classic.told_apart == {"cycles": 4, "molecules": 1, "srg": 0, "cfi": 2}
+    assert measure(contestant, load_suite("csl"), relabelings=2).count == 45
+    assert classic.copies_told_apart == 0
+
+
 def test_whole_graph_in_combc():
     row = measure(BY_NAME["CombC + whole"], load_suite("csl"), relabelings=2)
     assert row.told_apart == row.pairs == {"csl": 45}

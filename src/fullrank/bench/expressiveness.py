@@ -17,10 +17,11 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch_geometric.transforms import BaseTransform
 
 from fullrank.bench.provenance import Provenance, provenance
 from fullrank.bench.structure import structural_levels
-from fullrank.data import AddStructuralColors
+from fullrank.data import AddContinuousStructure
 from fullrank.errors import DataError
 from fullrank.lab import PairSuite, separates
 from fullrank.nn import GraphNet
@@ -40,12 +41,12 @@ PUBLISHED_BREC = {
 
 @dataclass(frozen=True)
 class Contestant:
-    """An untrained network of one convolution, and the colours that it reads.
+    """An untrained network of one convolution, and the structure that it reads.
 
     Attributes:
         name: Of the model in the table.
         conv: Of the convolution.
-        colors: The colours that it reads, if any.
+        structure: Adds the structure that it reads, if any.
         conv_args: Further arguments of the convolution.
         relabelings: Of every graph, if not as many as for the other models.
         after: A model that never tells more apart: only the pairs that it leaves equal
@@ -54,7 +55,7 @@ class Contestant:
 
     name: str
     conv: str
-    colors: AddStructuralColors | None = None
+    structure: BaseTransform | None = None
     conv_args: dict[str, Any] = field(default_factory=dict)
     relabelings: int | None = None
     after: "Contestant | None" = None
@@ -81,7 +82,7 @@ def contestants() -> list[Contestant]:
     name = "ExpC-4 + whole, {} marks"
     third, fourth = (levels.pop(f"whole, {n} marks") for n in (3, 4))
     three = Contestant(name.format(3), "expc-structural", third, relabelings=2)
-    four = replace(three, name=name.format(4), colors=fourth, after=three)
+    four = replace(three, name=name.format(4), structure=fourth, after=three)
     return [
         Contestant("GIN-0", "gin0"),
         Contestant("GCN", "gcn"),
@@ -89,6 +90,7 @@ def contestants() -> list[Contestant]:
         Contestant("PNA", "pna"),
         Contestant("ExpC-4", "expc"),
         Contestant("CombC", "combc"),
+        Contestant("ExpC-4 + continuous", "expc-continuous", AddContinuousStructure()),
         *(
             Contestant(f"ExpC-4 + {name}", "expc-structural", colors)
             for name, colors in levels.items()
@@ -161,12 +163,12 @@ class Parts:
         if asked:
             model = contestant.model(suite, self.seed)
             chosen = _chosen(suite, asked)
-            found = separates(model, chosen, times, contestant.colors, self.seed)
+            found = separates(model, chosen, times, contestant.structure, self.seed)
             told_apart |= dict(zip(asked, found.separated.tolist(), strict=True))
             again = _first_graphs(chosen).isomorphic_copies(self.seed)
             # The fewer relabelings, the easier it is to tell copies apart by mistake.
             few = min(times, FEWER_RELABELINGS)
-            same = separates(model, again, few, contestant.colors, self.seed)
+            same = separates(model, again, few, contestant.structure, self.seed)
             wrong, copies = same.count, len(again)
         return Part(
             model=contestant.name,

@@ -79,7 +79,7 @@ _BLOCK_BYTES = 32 * 2**20
 _MEMBER_BYTES, _STATE_BYTES, _LINK_BYTES = 64, 40, 80
 _DISTANCE_BYTES, _DENSE_BYTES = 28, 48
 # The colours that are refined at once for further marks: they stay in the cache.
-_REFINED_AT_ONCE, _REFINED_BYTES = 2**17, 64
+_REFINED_AT_ONCE, _REFINED_BYTES = 2**16, 64
 # The largest class of nodes of which each is marked as the fourth.
 _LARGEST_CLASS = 8
 
@@ -257,7 +257,10 @@ class _Balls(NamedTuple):
     def refined(self, state: Hashes) -> Hashes:
         """Colours of the members, a column for each choice of marks: [M, K]."""
         for _ in range(self.rounds):
-            state = _mix(_OWN * state + self.links @ state)
+            around = self.links @ state
+            state = _OWN * state
+            state += around
+            _mix(state, out=state, spare=around)
         return state
 
     def seen(self, state: Hashes, place: NDArray) -> Hashes:
@@ -466,13 +469,14 @@ def hash_rows(rows: ArrayLike | None, count: int) -> Hashes:
     return hashes
 
 
-def _mix(x: Hashes) -> Hashes:
+def _mix(x: Hashes, out: Hashes | None = None, spare: Hashes | None = None) -> Hashes:
     """The finalizer of splitmix64, a bijection whose output bits look random."""
-    x = x ^ (x >> np.uint64(30))
+    spare = np.right_shift(x, np.uint64(30), out=spare)
+    x = np.bitwise_xor(x, spare, out=out)
     x *= np.uint64(0xBF58476D1CE4E5B9)
-    x ^= x >> np.uint64(27)
+    x ^= np.right_shift(x, np.uint64(27), out=spare)
     x *= np.uint64(0x94D049BB133111EB)
-    x ^= x >> np.uint64(31)
+    x ^= np.right_shift(x, np.uint64(31), out=spare)
     return x
 
 
