@@ -1,5 +1,6 @@
 """What an aggregator, a layer or a model can and cannot tell apart."""
 
+from fullrank.lab.graphs.brec import RPC, PairedComparisons, brec
 from fullrank.lab.graphs.counting import Counting, Miscount, cannot_count
 from fullrank.lab.graphs.families import cfi_pair
 from fullrank.lab.graphs.kwl import WLLevel, wl_level
@@ -64,6 +65,7 @@ __all__ = [
     "MEAN",
     "MIN",
     "NMEAN",
+    "RPC",
     "STD",
     "SUITES",
     "SUM",
@@ -89,6 +91,7 @@ __all__ = [
     "Overlap",
     "PairNet",
     "PairSuite",
+    "PairedComparisons",
     "Product",
     "Proof",
     "Separation",
@@ -99,6 +102,7 @@ __all__ = [
     "aggregator",
     "as_aggregator",
     "as_strong",
+    "brec",
     "cannot_count",
     "certificate",
     "cfi_pair",

@@ -7,10 +7,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 from torch_geometric.data import Batch, Data
+from torch_geometric.nn import global_mean_pool
 
 from fullrank.errors import ConfigError, ModelError
 from fullrank.lab.graphs.pairs import PairSuite, relabel
 from fullrank.lab.precision import double, frozen_copy
+from fullrank.lab.running import Runner, is_layer, runner_of
 
 SPREAD_FACTOR = 100.0
 SMALLEST_RELATIVE_GAP = 1e-9
@@ -60,6 +62,7 @@ def separates(
     relabelings: int = 32,
     transform: Callable[[Batch], Batch] | None = None,
     seed: int = 0,
+    call: Runner | None = None,
 ) -> Separation:
     """Embed every graph under many relabelings and compare the pairs of a suite.
 
@@ -69,15 +72,18 @@ def separates(
     expressiveness.
 
     Args:
-        model: Takes a PyG batch and returns one row per graph.
+        model: Takes a PyG batch and returns one row per graph; or a layer.
         suite: The pairs.
         relabelings: How often each graph is relabeled at random.
         transform: Applied to each batch after relabeling, for features computed from
             the structure: what is not invariant then shows as spread.
         seed: Seeds the relabelings.
+        call: How to run the model, ``call(model, batch)``, if it is called in another
+            way. Of a layer, which gives one row per node, the mean is compared.
     """
     if relabelings < 2:
         raise ConfigError(f"relabelings must be at least 2, got {relabelings}")
+    run, layer = runner_of(model, call), call is None and is_layer(model)
     model = frozen_copy(model)
     generator = torch.Generator().manual_seed(seed)
     means, spreads = [], []
@@ -85,7 +91,8 @@ def separates(
         rows = []
         for _ in range(relabelings):
             relabeled = relabel(batch, generator)
-            rows.append(model(transform(relabeled) if transform else relabeled))
+            out = run(model, transform(relabeled) if transform else relabeled)
+            rows.append(global_mean_pool(out, batch.batch) if layer else out)
         embeddings = torch.stack(rows)  # [R, G, k]
         mean = embeddings.mean(dim=0)
         means.append(mean)
