@@ -5,6 +5,9 @@ import statistics
 import time
 from collections.abc import Callable, Mapping
 
+import torch
+from torch import Tensor
+from torch.autograd.graph import saved_tensors_hooks
 from torch.profiler import ProfilerActivity, profile
 
 Step = Callable[[], object]
@@ -40,16 +43,51 @@ def interleaved_ms(
 
 def peak_mb(step: Step) -> float:
     """Run a step and return the most memory that torch's allocator held at once during
-    it, above what it held before, in megabytes."""
+    it, above what it held before, in megabytes; on the GPU if the step runs there."""
+    return memory_mb(step)[0]
+
+
+def memory_mb(step: Step) -> tuple[float, float]:
+    """Return :func:`peak_mb`, and how much is still held as long as the step's result
+    is."""
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()
+        torch.cuda.reset_peak_memory_stats()
+        before = torch.cuda.memory_allocated()
+        result = step()
+        torch.cuda.synchronize()
+        held = torch.cuda.memory_allocated()
+        del result
+        peak = torch.cuda.max_memory_allocated()
+        return (peak - before) / 1e6, (held - before) / 1e6
     with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as recorded:
-        step()
+        result = step()
     events = [
         (event.start_ns(), event.nbytes())
         for event in recorded.profiler.kineto_results.events()
         if event.name() == "[memory]"
     ]
+    del result
     held = highest = 0
     for _, change in sorted(events, key=lambda event: event[0]):
         held += change
         highest = max(highest, held)
-    return highest / 1e6
+    return highest / 1e6, held / 1e6
+
+
+def saved_mb(forward: Step) -> float:
+    """Run a forward pass and return what autograd keeps for the backward pass, each
+    piece of memory once, in megabytes."""
+    kept: dict[int, int] = {}
+    alive = []
+
+    def pack(x: Tensor) -> Tensor:
+        memory = x.untyped_storage()
+        kept[memory.data_ptr()] = memory.nbytes()
+        alive.append(x)  # so that no other tensor gets its address
+        return x
+
+    with saved_tensors_hooks(pack, lambda x: x):
+        result = forward()
+    del result
+    return sum(kept.values()) / 1e6

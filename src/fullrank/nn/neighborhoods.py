@@ -170,6 +170,7 @@ class Pairs:
             edge_index = edge_index.edge_index
         num_src, num_dst, bipartite, self_loops, flow, order = layout
         src, dst, value = as_edge_list(edge_index, flow)
+        src, dst = src.long(), dst.long()
         check_indices(src, num_src, "source")
         check_indices(dst, num_dst, "destination")
         edges, place, ptr, spare = src.size(0), None, None, False

@@ -1,11 +1,20 @@
 """The sums over edges written out, and the memory that a layer takes for them."""
 
+import os
+import shutil
+
+import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from fullrank.nn import ExpandingConv, backend
 from nn.plain_formula import sum_to
 from nn.strategies import features
+
+needs_compiler = pytest.mark.skipif(
+    shutil.which(os.environ.get("CXX", "c++")) is None, reason="no C++ compiler"
+)
+NATIVE = pytest.param("native", marks=needs_compiler)
 
 EDGES, NODES, SIZE, S, Q, WIDTH = 20, 7, 6, 3, 2, 5
 

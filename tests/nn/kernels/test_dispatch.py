@@ -11,7 +11,7 @@ from torch.nn.utils import prune
 from torch_geometric.nn.dense.linear import Linear as PyGLinear
 
 from fullrank.nn import ExpandingConv, backend
-from fullrank.nn.kernels import cpu
+from fullrank.nn.kernels import cpu, loops, native
 from fullrank.nn.kernels.dispatch import (
     BACKENDS,
     current_backend,
@@ -21,9 +21,13 @@ from fullrank.nn.kernels.dispatch import (
 )
 from fullrank.testing import relative_difference
 from nn.both_layers import LAYERS, assert_exact, both, graph
+from nn.kernels.sums import NATIVE
 from nn.strategies import features, graphs
 
-every_backend = pytest.mark.parametrize("name", BACKENDS)
+pytestmark = pytest.mark.usefixtures("with_loops")
+
+# "auto" is one of the others.
+every_backend = pytest.mark.parametrize("name", ["plain", NATIVE, "cpu", "portable"])
 every_layer = pytest.mark.parametrize("layer", LAYERS)
 with_and_without_re_sum = pytest.mark.parametrize("re_sum", [True, False])
 
@@ -72,7 +76,9 @@ class TestChoosing:
         assert current_backend() == "auto"
 
     def test_an_unknown_one(self):
-        with pytest.raises(ValueError, match="'cuda'.*auto, plain, cpu, portable"):
+        with pytest.raises(
+            ValueError, match="'cuda'.*auto, plain, native, cpu, portable"
+        ):
             backend("cuda")
         assert current_backend() == "auto"
 
@@ -97,8 +103,9 @@ def blocked(monkeypatch):
 
         return run
 
-    recording = {f: recorded(operator) for f, operator in cpu.OPERATORS.items()}
-    monkeypatch.setattr(cpu, "OPERATORS", recording)
+    for kernels in (cpu, native):
+        recording = {f: recorded(operator) for f, operator in kernels.OPERATORS.items()}
+        monkeypatch.setattr(kernels, "OPERATORS", recording)
     return calls
 
 
@@ -106,7 +113,7 @@ def blocked(monkeypatch):
 class TestTheCpuBackend:
     def test_runs_where_it_can(self, cls, blocked):
         conv, inputs = cls(5, 4), graph()
-        for name in BACKENDS:
+        for name in ("auto", "plain", "cpu", "portable"):
             before = len(blocked)
             with backend(name):
                 conv(*inputs)
@@ -125,6 +132,48 @@ class TestTheCpuBackend:
         assert conv(x.to(dtype), edge_index).dtype == dtype
         with backend("cpu"), pytest.raises(ValueError, match=str(dtype)):
             conv(x.to(dtype), edge_index)
+
+
+def test_the_native_backend_needs_its_loops(monkeypatch, tmp_path):
+    conv, inputs = ExpandingConv(5, 4, re_sum=False), graph()
+    with backend("auto"):
+        expected = conv(*inputs)
+    loops.forget()
+    monkeypatch.setattr(loops, "library_file", lambda: tmp_path / "not built")
+    try:
+        assert torch.allclose(conv(*inputs), expected)
+        with backend("native"), pytest.raises(ValueError, match="fullrank.nn.kernels"):
+            conv(*inputs)
+    finally:
+        loops.forget()
+
+
+@pytest.mark.parametrize("transform", ["jvp", "grad", "vmap", "jacrev", "dual"])
+def test_transforms_within_a_compiled_function(transform):
+    """Ordinary operations take over: an operator's tangent would silently be zero."""
+    torch._dynamo.reset()
+    conv = ExpandingConv(5, 4).double()
+    x, edge_index = graph()
+    x, direction = x.double(), features(9, 5, 7)
+
+    def run(x):
+        return conv(x, edge_index)
+
+    def dual(x):
+        with torch.autograd.forward_ad.dual_level():
+            twin = torch.autograd.forward_ad.make_dual(x, direction)
+            return torch.autograd.forward_ad.unpack_dual(run(twin)).tangent
+
+    function = {
+        "jvp": lambda x: torch.func.jvp(run, (x,), (direction,))[1],
+        "grad": torch.func.grad(lambda x: run(x).square().sum()),
+        "vmap": lambda x: torch.vmap(run)(torch.stack([x, direction])),
+        "jacrev": torch.func.jacrev(run),
+        "dual": dual,
+    }[transform]
+    found = torch.compile(function, backend="eager")(x)
+    assert relative_difference(found, function(x)) <= 1e-10
+    assert found.abs().sum() > 0
 
 
 @both

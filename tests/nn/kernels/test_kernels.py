@@ -2,24 +2,29 @@
 
 import pytest
 import torch
+from torch.utils.checkpoint import checkpoint
 
+from fullrank.bench.measure import memory_mb, saved_mb
 from fullrank.nn import backend
-from fullrank.nn.kernels import cpu, portable, sums
+from fullrank.nn.kernels import cpu, native, portable, sums
 from fullrank.testing import relative_difference
 from nn.both_layers import LAYERS, assert_exact, both, graph
-from nn.kernels.sums import SUMS, largest_tensor_of_a_layer
+from nn.kernels.sums import NATIVE, SUMS, largest_tensor_of_a_layer
 from nn.strategies import features
 
-KERNELS = {"cpu": cpu, "portable": portable}
+pytestmark = pytest.mark.usefixtures("with_loops")
+
+KERNELS = {"cpu": cpu, "native": native, "portable": portable}
 WITH_KERNEL = [name for name in SUMS if name != "weighted_edge_rows"]
 
-every_kernel = pytest.mark.parametrize("kernels", KERNELS)
+every_kernel = pytest.mark.parametrize("kernels", ["cpu", NATIVE, "portable"])
 every_sum = pytest.mark.parametrize("name", WITH_KERNEL)
 
 
 def pick(kernels, name):
     function = getattr(sums, name.split()[0])
-    return KERNELS[kernels].OPERATORS[function], function
+    operators = cpu.OPERATORS | KERNELS[kernels].OPERATORS
+    return operators[function], function
 
 
 def floats_of(args):
@@ -77,7 +82,8 @@ def test_several_blocks_equal_one(kernels, name, re_sum, nodes, monkeypatch):
     x, edge_index = features(nodes, 5, 0), torch.randint(nodes, (2, 2500))
     with backend(kernels):
         whole = conv(x, edge_index)
-        monkeypatch.setattr(KERNELS[kernels], "BLOCK_BYTES", 40 * 256)
+        for module in (cpu, portable):
+            monkeypatch.setattr(module, "BLOCK_BYTES", 40 * 256)
         assert relative_difference(conv(x, edge_index), whole) <= 1e-12
         assert_exact(conv, x, edge_index)
 
@@ -128,3 +134,50 @@ def test_deterministic_algorithms(kernels, cls, re_sum):
     finally:
         torch.use_deterministic_algorithms(False)
     assert all(torch.equal(a, b) for a, b in zip(*results, strict=True))
+
+
+@pytest.mark.parametrize("re_sum", [True, False])
+@both
+def test_the_portable_kernels_keep_no_edges_times_d(cls, re_sum):
+    nodes, edges, d = 500, 20_000, 64
+    conv = cls(d, d, re_sum=re_sum)
+    x, edge_index = torch.randn(nodes, d), torch.randint(nodes, (2, edges))
+    x.requires_grad_()
+
+    def kept(name):
+        with backend(name):
+            return saved_mb(lambda: conv(x, edge_index))
+
+    edges_times_d = 4e-6 * edges * d
+    assert kept("portable") < edges_times_d / 2
+    assert kept("plain") > 3 * edges_times_d
+
+
+@every_kernel
+@both
+def test_checkpoints_free_what_is_kept(kernels, cls):
+    convs = [cls(16, 16) for _ in range(6)]
+    x, edge_index = torch.randn(50, 16), torch.randint(50, (2, 20_000))
+    x.requires_grad_()
+
+    def run(wrap):
+        h = x
+        for conv in convs:
+            h = wrap(conv, h, edge_index)
+        return h
+
+    def call(conv, *inputs):
+        return conv(*inputs)
+
+    def checkpointed(conv, *inputs):
+        return checkpoint(conv, *inputs, use_reentrant=False)
+
+    with backend(kernels):
+        truth, found = (
+            torch.autograd.grad(run(wrap).sum(), x) for wrap in (call, checkpointed)
+        )
+        assert torch.equal(*truth, *found)
+        _, held = memory_mb(lambda: run(call))
+        _, held_by_checkpoints = memory_mb(lambda: run(checkpointed))
+    assert held > 6 * 4e-6 * len(edge_index[0])
+    assert held_by_checkpoints < held / 20

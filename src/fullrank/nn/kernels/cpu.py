@@ -51,7 +51,9 @@ def weighted_bags(
     )
 
 
-def sum_by_node(rows: Tensor, index: Tensor, ptr: Tensor, m: Tensor, out: Tensor):
+def sum_by_node(
+    rows: Tensor, index: Tensor, ptr: Tensor, m: Tensor, out: Tensor
+) -> None:
     """For each node and coefficient the sum of its pairs' rows, weighted.
 
     Args:
@@ -218,7 +220,7 @@ class _ExpandMLPSum(Kernel):
         )  # fmt: skip
 
 
-class _CombineMLPSum(Kernel):
+class CombineMLPSum(Kernel):
     @staticmethod
     def keep(
         a_dst, a_src, x_src, edge_attr, a_edge, x_edge, w1, b1, w2, b2,
@@ -251,7 +253,7 @@ class _CombineMLPSum(Kernel):
             a.add_(take_rows(a_dst, dst[e]))
             if attr is not None:
                 a.addmm_(attr, a_edge)
-            z = _CombineMLPSum._features(x_src, attr, x_edge, u).mul_(_tanh_(a))
+            z = CombineMLPSum._features(x_src, attr, x_edge, u).mul_(_tanh_(a))
             if w1 is None:
                 out.index_add_(0, dst[e], z)
                 continue
@@ -269,17 +271,15 @@ class _CombineMLPSum(Kernel):
     ):  # fmt: skip
         coefficients, *of_mlp = kept
         grad_a_dst = a_dst.new_zeros(a_dst.shape)
-        grad_a_src, grad_x_src = (
-            a_src.new_empty(a_src.shape),
-            x_src.new_empty(x_src.shape),
-        )
+        grad_a_src = a_src.new_empty(a_src.shape)
+        grad_x_src = x_src.new_empty(x_src.shape)
         grad_attr = edge_attr.new_empty(edge_attr.shape) if needed[3] else None
         grad_a_edge, grad_x_edge = _zeros_like(a_edge, x_edge)
         grad_w1, grad_b1, grad_w2, grad_b2 = _zeros_like(w1, b1, w2, b2)
         width = max(grad.size(1), x_src.size(1))
         for nodes, e in blocks(ptr, width, x_src.itemsize):
             attr, v, a = part(edge_attr, e), dst[e], coefficients[e]
-            x = _CombineMLPSum._features(x_src, attr, x_edge, src[e])
+            x = CombineMLPSum._features(x_src, attr, x_edge, src[e])
             grad_z = take_rows(grad, v)
             if w1 is not None:
                 hidden, active = of_mlp
@@ -314,6 +314,6 @@ OPERATORS = {
         (sums.weighted_rows, _WeightedRows),
         (sums.outer_product_sum, _OuterProductSum),
         (sums.expand_mlp_sum, _ExpandMLPSum),
-        (sums.combine_mlp_sum, _CombineMLPSum),
+        (sums.combine_mlp_sum, CombineMLPSum),
     )
 }

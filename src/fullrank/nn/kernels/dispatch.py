@@ -5,8 +5,10 @@ r"""The one place that chooses how the layers compute their sums over pairs.
               with every module called as it is
 ``portable``  :mod:`fullrank.nn.kernels.portable`: any device and precision
 ``cpu``       :mod:`fullrank.nn.kernels.cpu`: float32 or float64 on a CPU
-``auto``      ``cpu`` where it can run, ``portable`` on other devices, in half
-              precision and under autocast
+``native``    :mod:`fullrank.nn.kernels.native`: the same with compiled loops, once
+              they are built
+``auto``      ``native`` or else ``cpu`` where they can run, ``portable`` on other
+              devices, in half precision and under autocast
 ============  ==================================================================
 
 All of them but ``plain`` replace modules by formulas (a linear layer by its weights, a
@@ -27,10 +29,11 @@ from torch import Tensor
 from torch_geometric.nn.conv import MessagePassing
 from torch_geometric.nn.dense.linear import Linear
 
-from fullrank.nn.kernels import cpu, portable
+from fullrank.nn.kernels import cpu, native, portable
 from fullrank.nn.kernels.autograd import has_tangent, is_in_memory, is_transformed
+from fullrank.nn.kernels.loops import is_built
 
-BACKENDS = ("auto", "plain", "cpu", "portable")
+BACKENDS = ("auto", "plain", "native", "cpu", "portable")
 
 M = TypeVar("M", bound=torch.nn.Module)
 
@@ -60,9 +63,10 @@ class backend:
 
     Args:
         name: ``"plain"`` for the paper's formula (:mod:`fullrank.nn.functional`),
-            ``"cpu"`` for blocks of pairs in float32 or float64 on a CPU,
-            ``"portable"`` for any device and precision, ``"auto"`` for ``"cpu"`` where
-            it can run and ``"portable"`` elsewhere.
+            ``"cpu"`` for blocks of pairs in float32 or float64 on a CPU, ``"native"``
+            for the same with compiled loops (``python -m fullrank.nn.kernels``
+            builds them), ``"portable"`` for any device and precision, ``"auto"`` for
+            the fastest of these that can run.
     """
 
     def __init__(self, name: str) -> None:
@@ -104,16 +108,22 @@ def run(function: Callable[..., Tensor], *args: Any) -> Tensor:
     tensors = [x for x in args if isinstance(x, Tensor)]
     name, device = current_backend(), tensors[0].device.type
     why_not = _why_not_cpu(tensors)
-    if name == "cpu" and why_not is not None:
-        raise ValueError(f"the backend 'cpu' {why_not}; choose 'auto' or 'portable'")
+    if name == "native" and not is_built():
+        why_not = "is not built (python -m fullrank.nn.kernels builds it)"
+    if name in ("native", "cpu") and why_not is not None:
+        raise ValueError(f"the backend {name!r} {why_not}; choose 'auto' or 'portable'")
     if _needs_ordinary_operations(tensors):
         return function(*args)
     if torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device):
         dtype = torch.get_autocast_dtype(device)
         with torch.autocast(device, enabled=False):
             return run(function, *(_cast(x, dtype) for x in args))
-    kernels = portable if name == "portable" or why_not is not None else cpu
-    return kernels.OPERATORS[function](*args)
+    if name == "portable" or why_not is not None:
+        return portable.OPERATORS[function](*args)
+    operators = cpu.OPERATORS
+    if name == "native" or (name == "auto" and is_built()):
+        operators = operators | native.OPERATORS
+    return operators[function](*args)
 
 
 def _needs_ordinary_operations(tensors: list[Tensor]) -> bool:

@@ -1,0 +1,80 @@
+"""Kernels for a CPU with compiled loops, once they are built.
+
+They are the ones of :mod:`fullrank.nn.kernels.cpu` where there are no products per
+pair (ExpC* and CombC*): a loop does in one pass what takes several operations of torch,
+and nothing is kept. ``python -m fullrank.nn.kernels`` builds the loops.
+"""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from fullrank.nn.kernels import sums
+from fullrank.nn.kernels.autograd import Kernel, register
+from fullrank.nn.kernels.cpu import CombineMLPSum
+from fullrank.nn.kernels.loops import call
+
+
+def _contiguous(*tensors: Tensor | None) -> list[Any]:
+    return [None if x is None else x.contiguous() for x in tensors]
+
+
+class _OuterProductSum(Kernel):
+    @staticmethod
+    def forward(kept, x, m, src, dst, size, ptr):
+        out = x.new_empty(size, m.size(1), x.size(1))
+        x, m, src = _contiguous(x, m, src)
+        call("outer_sum", out, x, m, src, ptr, size, m.size(1), x.size(1))
+        return out
+
+    @staticmethod
+    def backward(needed, grad, kept, x, m, src, dst, size, ptr):
+        x, m, src, dst = _contiguous(x, m, src, dst)
+        grad_x, grad_m = torch.zeros_like(x), torch.empty_like(m)
+        call(
+            "outer_sum_backward", grad, x, m, src, dst, grad_x, grad_m,
+            len(src), m.size(1), x.size(1),
+        )  # fmt: skip
+        return grad_x, grad_m, None, None, None, None
+
+
+class _CombineMLPSum(CombineMLPSum):
+    """With an MLP or edge features, there are products per pair."""
+
+    @classmethod
+    def keep(cls, *args):
+        return [] if _is_sum(*args) else super().keep(*args)
+
+    @classmethod
+    def forward(cls, kept, *args):
+        if not _is_sum(*args):
+            return super().forward(kept, *args)
+        nodes, src, dst, size = _contiguous(*args[:3]), *args[10:13]
+        d = nodes[2].size(1)
+        out = nodes[2].new_zeros(size, d)
+        call("combine", out, *nodes, src, dst, len(src), d)
+        return out
+
+    @classmethod
+    def backward(cls, needed, grad, kept, *args):
+        if not _is_sum(*args):
+            return super().backward(needed, grad, kept, *args)
+        nodes, src, dst = _contiguous(*args[:3]), *args[10:12]
+        grads = [torch.zeros_like(x) for x in nodes]
+        sizes = len(src), grad.size(1)
+        call("combine_backward", grad, *nodes, src, dst, *grads, *sizes)
+        return *grads, *(None,) * 11
+
+
+def _is_sum(a_dst, a_src, x_src, edge_attr, a_edge, x_edge, w1, *_) -> bool:
+    return edge_attr is None and w1 is None
+
+
+OPERATORS = {
+    function: register("native", function, kernel)
+    for function, kernel in (
+        (sums.outer_product_sum, _OuterProductSum),
+        (sums.combine_mlp_sum, _CombineMLPSum),
+    )
+}
