@@ -30,18 +30,32 @@ ATOM_FEATURES = (
 BONDS = ("SINGLE", "DOUBLE", "TRIPLE", "AROMATIC")
 NO_BOND = len(BONDS)  # one-hot of this gives zeros only
 Edges = Literal["bonds", "complete"]
+Distance = bool | Literal["relative"]
 
 
-def edge_features(distance: bool) -> Features:
+def edge_features(distance: Distance) -> Features:
     """The columns of ``edge_attr``."""
     names = tuple(bond.lower() for bond in BONDS)
     return Features("float", (*names, "distance") if distance else names)
 
 
-def conformer_fields(distance: bool = True) -> dict[str, Field]:
+def relative_lengths(distance: np.ndarray, edge_ptr: np.ndarray) -> np.ndarray:
+    """Lengths of edges over the longest one of their molecule, as `T.Distance` of PyG
+    has them.
+
+    Args:
+        distance: Lengths, molecule by molecule, ``[E]``.
+        edge_ptr: Where each molecule's edges start, and their total.
+    """
+    edges = np.diff(edge_ptr)
+    longest = np.maximum.reduceat(distance, edge_ptr[:-1][edges > 0])
+    return distance / np.repeat(longest, edges[edges > 0])
+
+
+def conformer_fields(distance: Distance = True) -> dict[str, Field]:
     """What a batch of molecules carries beside its targets."""
     bond = Part("edge.bond", one_hot=len(BONDS))
-    length = Part("edge.distance")
+    length = Part("edge.relative" if distance == "relative" else "edge.distance")
     return {
         "x": Field((Part("node.x"),)),
         "edge_attr": Field((bond, length) if distance else (bond,)),
@@ -74,7 +88,9 @@ def embedded(mol: "Chem.Mol") -> "Chem.Mol":
     return mol
 
 
-def graph_from_conformer(mol: "Chem.Mol", edges: Edges = "bonds") -> Graph:
+def graph_from_conformer(
+    mol: "Chem.Mol", edges: Edges = "bonds", distance: Distance = True
+) -> Graph:
     """The graph of a molecule with all its hydrogens and 3D coordinates, to be packed
     with `conformer_fields`."""
     if not mol.GetNumConformers():
@@ -90,14 +106,17 @@ def graph_from_conformer(mol: "Chem.Mol", edges: Edges = "bonds") -> Graph:
     kinds = np.concatenate([kinds, kinds])
     if edges == "complete":
         edge_index, kinds = _complete(len(numbers), edge_index, kinds)
-    distance = np.linalg.norm(pos[edge_index[0]] - pos[edge_index[1]], axis=1)
+    length = np.linalg.norm(pos[edge_index[0]] - pos[edge_index[1]], axis=1)
     arrays = {
         "node.x": _atom_features(atoms, numbers, bonds),
         "node.z": numbers,
         "node.pos": pos.astype(np.float32),
         "edge.bond": kinds,
-        "edge.distance": distance.astype(np.float32),
+        "edge.distance": length.astype(np.float32),
     }
+    if distance == "relative":
+        whole = np.array([0, len(length)])
+        arrays["edge.relative"] = relative_lengths(arrays["edge.distance"], whole)
     return Graph(len(numbers), edge_index, arrays)
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple
 from pydantic import Field as Discriminated
 
 from fullrank.data.conformers import (
+    Distance,
     Edges,
     conformer_fields,
     embedded,
@@ -128,12 +129,13 @@ class QM9Featurizer(Options):
 
     Attributes:
         edges: ``bonds``, or ``complete`` for all pairs of atoms.
-        distance: Whether the length of an edge is one of its features.
+        distance: Whether the length of an edge is one of its features; ``relative``
+            is the length over the longest one of the molecule.
     """
 
     kind: Literal["qm9"] = "qm9"
     edges: Edges = "bonds"
-    distance: bool = True
+    distance: Distance = True
 
     #: Whether hydrogens are nodes of the graph.
     keeps_hydrogens: ClassVar[bool] = True
@@ -141,7 +143,7 @@ class QM9Featurizer(Options):
     @property
     def makes_conformers(self) -> bool:
         """Whether 3D coordinates are computed for a SMILES."""
-        return self.distance or self.edges == "complete"
+        return bool(self.distance) or self.edges == "complete"
 
     @property
     def fields(self) -> dict[str, Field]:
@@ -153,7 +155,9 @@ class QM9Featurizer(Options):
         with rdkit_failures(smiles):
             mol = with_hydrogens(molecule(smiles))
             return graph_from_conformer(
-                embedded(mol) if self.makes_conformers else mol, self.edges
+                embedded(mol) if self.makes_conformers else mol,
+                self.edges,
+                self.distance,
             )
 
     def from_block(self, smiles: Sequence[str | DataError]) -> list[Graph | DataError]:
@@ -168,7 +172,7 @@ class QM9Featurizer(Options):
         is_3d = mol.GetNumConformers() and mol.GetConformer().Is3D()
         if self.makes_conformers and not is_3d:
             raise DataError("the coordinates are not 3D; give 3D ones, or a SMILES")
-        return graph_from_conformer(mol, self.edges)
+        return graph_from_conformer(mol, self.edges, self.distance)
 
 
 class GraphFeaturizer(Options):

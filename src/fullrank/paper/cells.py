@@ -23,6 +23,9 @@ ON_FOLDS: tuple[Protocol, ...] = ("gin", "fair")
 ONE_SPLIT: Protocol = "split"
 # Replaced by a scale, not changed: the options of one schedule mean nothing to another.
 _WHOLE = ("optimizer", "schedule")
+# What a model with a name of its own takes over from the configuration of a GraphNet.
+_SHARED_BY_ALL = ("layers", "hidden", "dropout")
+Changes = dict[str, dict[str, Any]]
 
 
 class _Data(BaseModel):
@@ -33,18 +36,37 @@ class Row(_Data):
     """A model: the part of its configuration that is its own.
 
     Attributes:
+        conv: The convolution of a `GraphNet`.
+        name: Another model by name, with the arguments ``args``.
         structure: What the graphs are coloured by, for models that read colours.
+        columns: The data sets that it is for; all of the table by default.
+        paper, small: What a scale changes for this row only: its published settings.
     """
 
-    conv: str
+    conv: str | None = None
+    name: str | None = None
+    args: dict[str, Any] | None = None
     s: int | Literal["choose"] | None = None
     re_sum: bool | None = None
+    init: str | None = None
+    norm_encoder: bool | None = None
+    norm_readout: bool | None = None
+    virtual_node: bool | None = None
     structure: dict[str, Any] | None = None
+    columns: tuple[str, ...] = ()
+    paper: Changes = {}
+    small: Changes = {}
 
     @property
     def family(self) -> str:
         """Whose hyperparameters it is trained with."""
-        return "combc" if self.conv.startswith("combc") else "expc"
+        return "combc" if (self.conv or "").startswith("combc") else "expc"
+
+    @property
+    def model(self) -> dict[str, Any]:
+        """Its part of the section ``model``."""
+        other = {"structure", "columns", "paper", "small"}
+        return self.model_dump(exclude_none=True, exclude=other)
 
 
 class Column(_Data):
@@ -58,8 +80,8 @@ class Column(_Data):
 
     like: str | None = None
     s: tuple[int, ...] = ()
-    paper: dict[str, dict[str, Any]] = {}
-    small: dict[str, dict[str, Any]] = {}
+    paper: Changes = {}
+    small: Changes = {}
 
 
 class Scale(_Data):
@@ -75,7 +97,7 @@ class Scale(_Data):
     about: str
     seeds: int
     seeds_of_folds: int = 1
-    settings: dict[str, dict[str, Any]] = {}
+    settings: Changes = {}
 
 
 class PaperTable(_Data):
@@ -186,6 +208,7 @@ def cells(
         PlannedCell(name, scale, row, column, protocol, candidates)
         for row in chosen.rows
         for column in chosen.columns
+        if column in (table.rows[row].columns or chosen.columns)
         for protocol, candidates in _experiments(
             table, scale, row, column, seeds, epochs, folds, runs
         )
@@ -237,7 +260,7 @@ def _experiments(
     values = deepcopy(_ready(f"{model.family}/{ready}"))
     if place.like:
         values["data"]["name"] = column
-    for changes in (size.settings, getattr(place, scale)):
+    for changes in (size.settings, getattr(place, scale), getattr(model, scale)):
         for section, new in changes.items():
             kept = {} if section in _WHOLE else values.get(section, {})
             values[section] = kept | new
@@ -270,13 +293,14 @@ def _ready(name: str) -> dict[str, Any]:
 def _candidates(
     values: dict[str, Any], row: Row, column: Column
 ) -> dict[int | None, Config]:
-    own = row.model_dump(exclude_none=True, exclude={"structure"})
+    own = row.model
     if row.structure is not None:
         values = {**values, "data": values["data"] | {"structure": row.structure}}
     shared = {
         key: value
         for key, value in values["model"].items()
         if key not in ("conv", "s", "re_sum")
+        and (row.name is None or key in _SHARED_BY_ALL)
     }
     if row.s != "choose":
         return {None: parse({**values, "model": shared | own})}

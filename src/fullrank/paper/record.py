@@ -66,6 +66,7 @@ class RunRecord(_Part):
         s: Aggregators or heads, for models that have them. Format 1 has that of the
             cell only.
         valid: The metric on validation, in the units of the table. Format 1 has none.
+        train: The metric on the training part in evaluation mode, where it was taken.
         data: The fingerprint of the content of the data. Format 1 has none.
     """
 
@@ -80,6 +81,7 @@ class RunRecord(_Part):
     epochs: PositiveInt
     s: int | None = None
     valid: float | None = None
+    train: float | None = None
     data: str | None = None
 
 

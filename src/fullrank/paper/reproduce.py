@@ -7,9 +7,10 @@ from itertools import cycle, islice
 from pathlib import Path
 from statistics import fmean, median
 
+import numpy as np
 import torch
 
-from fullrank.data import GraphDataset
+from fullrank.data import GraphDataset, Split
 from fullrank.errors import FullrankError
 from fullrank.paper.cells import ONE_SPLIT, PlannedCell
 from fullrank.paper.join import JoinedRuns
@@ -17,11 +18,14 @@ from fullrank.paper.published import metric_of
 from fullrank.paper.record import ResultsRecord
 from fullrank.paper.results import validation
 from fullrank.train import Config, Model, RunFolder, single_runs
+from fullrank.train.estimators import ESTIMATORS
+from fullrank.train.fit import make_estimator
 from fullrank.train.model import design_model
 from fullrank.train.splitting import make_split
 from fullrank.train.sweep import FinishedRuns, RunOutcome
 
 _STEPS = 5
+_GRAPHS = 100
 #: Does single runs, here or elsewhere.
 Runner = Callable[[Sequence[Config]], list[RunOutcome]]
 
@@ -197,6 +201,8 @@ class _Stopwatch:
 def _measure(run: Config, dataset: GraphDataset) -> tuple[int, float, float]:
     """Parameters, seconds of a training step, seconds of a forward pass."""
     split = make_split(run, dataset)
+    if run.model.name in ESTIMATORS:
+        return _measure_estimator(run, dataset, split)
     network = Model(design_model(run, dataset, split))
     optimizer = torch.optim.Adam(network.parameters())
     size = run.training.batch_size
@@ -215,3 +221,19 @@ def _measure(run: Config, dataset: GraphDataset) -> tuple[int, float, float]:
         looks.append(time.perf_counter() - trained)
     parameters = sum(p.numel() for p in network.parameters())
     return parameters, median(steps), median(looks)
+
+
+def _measure_estimator(
+    run: Config, dataset: GraphDataset, split: Split
+) -> tuple[int, float, float]:
+    """No parameters, and the seconds that fitting and predicting take for as many
+    graphs as are in a batch, from a few graphs: a kernel takes longer with many."""
+    every = max(1, len(split.train) // _GRAPHS)
+    few = np.asarray(split.train)[::every]
+    started = time.perf_counter()
+    estimator = make_estimator(run).fit(dataset, few)
+    fitted = time.perf_counter()
+    estimator.predict(dataset, few)
+    share = run.training.batch_size / len(few)
+    looked = time.perf_counter() - fitted
+    return 0, share * (fitted - started), share * looked

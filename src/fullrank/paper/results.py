@@ -43,7 +43,7 @@ from fullrank.train import Config, Result, RunFolder, summarize
 from fullrank.train.config import digest_of
 from fullrank.train.environment import Environment
 from fullrank.train.metrics import LOWER_IS_BETTER
-from fullrank.train.run_folder import Curve, Identity
+from fullrank.train.run_folder import Curve, Identity, Measures
 from fullrank.version import __version__
 
 #: The cells of a document by table, scale, row, column and protocol.
@@ -102,7 +102,11 @@ class FinishedRun:
 def validation(result: Result) -> float | None:
     """The metric on validation in the units of the paper's tables; by the protocol gin
     there is none."""
-    value = result.valid.get(result.metric)
+    return _in_units(result, result.valid)
+
+
+def _in_units(result: Result, measured: Measures) -> float | None:
+    value = measured.get(result.metric)
     return None if value is None else _factor(result.metric) * value
 
 
@@ -473,5 +477,6 @@ def _provenance(run: FinishedRun) -> RunRecord:
         epochs=run.config.training.epochs,
         s=run.config.model.s,
         valid=validation(result),
+        train=_in_units(result, result.train_eval),
         data=run.identity.data,
     )

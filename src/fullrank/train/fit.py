@@ -66,6 +66,7 @@ def fit_and_measure(
             stopped_early=config.training.epochs > 1,
             best_epoch=0,
             **{part: measures(scores[part]) for part in PARTS},
+            train_eval=measures(scores["train"]),
             graphs=spec.graphs,
             parameters=0,
             seconds=seconds,

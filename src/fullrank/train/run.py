@@ -165,13 +165,9 @@ class _Run:
             file = self.run.checkpoint("best" if self.metric else "last")
             chosen = load_checkpoint(file, self.run.id)
             self.task.load_state_dict(chosen["state_dict"])
-            test: Mapping[str, float] = {}
-            if len(self.split.test):
-                (test,) = self.trainer.test(
-                    self.task, self._loader("test"), verbose=False
-                )
+            train, test = (self._measured(part) for part in ("train", "test"))
         if leading(self.config):
-            self._finish(chosen["epoch"], test)
+            self._finish(chosen["epoch"], train, test)
         self.trainer.strategy.barrier()
 
     def _fit(self) -> None:
@@ -184,13 +180,20 @@ class _Run:
             weights_only=True,
         )
 
-    def _finish(self, best_epoch: int, test: Mapping[str, float]) -> None:
+    def _measured(self, part: str) -> Measures:
+        """The measures of a part in evaluation mode."""
+        if not len(getattr(self.split, part)):
+            return {}
+        (found,) = self.trainer.test(self.task, self._loader(part), verbose=False)
+        return _part("test", found)
+
+    def _finish(self, best_epoch: int, train: Measures, test: Measures) -> None:
         """Write the model and the result."""
         spec, config = self.task.spec, self.config
         epochs = load_checkpoint(self.run.checkpoint("last"), self.run.id)["epoch"] + 1
         row = self.run.curve.rows[best_epoch]
         scores = {part: _part(part, row) for part in ("train", "valid")}
-        scores["test"] = _part("test", test)
+        scores["test"] = test
         seconds = self.run.seconds
         model = self.task.model
         model.spec = spec.model_copy(update={"scores": scores})
@@ -206,6 +209,7 @@ class _Run:
             stopped_early=epochs < config.training.epochs,
             best_epoch=best_epoch,
             **scores,
+            train_eval=train,
             graphs=spec.graphs,
             parameters=sum(p.numel() for p in model.network.parameters()),
             seconds=sum(seconds),

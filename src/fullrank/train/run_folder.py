@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from filelock import FileLock, Timeout
+from pydantic import Field
 
 from fullrank.data import Split
 from fullrank.data.splits import PARTS
@@ -58,7 +59,10 @@ class Result(Record):
         run: The id of the run.
         metric: What chooses the best epoch.
         best_epoch: The epoch, counted from 0, that the measures are from.
-        train, valid, test: The measures of each part; None is not a number.
+        train, valid, test: The measures of each part; None is not a number. Those of
+            training are taken while it trains, batch by batch and with dropout.
+        train_eval: The training part measured as the others are: by the chosen
+            weights, in evaluation mode.
         graphs: How many each part has.
         seconds: Of all epochs together.
         seconds_per_epoch: Their median.
@@ -77,6 +81,7 @@ class Result(Record):
     train: Measures
     valid: Measures
     test: Measures
+    train_eval: Measures = Field(default_factory=dict)
     graphs: dict[str, int]
     parameters: int
     seconds: float

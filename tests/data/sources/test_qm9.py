@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 import torch
+import torch_geometric.transforms as T
 from rdkit import Chem
 from rdkit.Chem import AllChem
 
@@ -177,3 +178,20 @@ def test_all_of_qm9(tmp_path):
     assert distance.min() > 0.9
     far = np.searchsorted(graphs.edge_ptr, np.flatnonzero(distance > 1.9), "right") - 1
     assert set(graphs.array("number")[far].tolist()) <= set(loosely)
+
+
+def test_relative_distances_are_those_of_pyg(tmp_path):
+    """`T.Distance` divides by the longest edge of the molecule."""
+    raw, relative = (
+        QM9(tmp_path, limit=50, distance=distance) for distance in (True, "relative")
+    )
+    assert raw.fingerprint != relative.fingerprint
+    for index in (0, 20, 49):
+        graph = raw[index]
+        graph.edge_attr = graph.edge_attr[:, :-1]
+        expected = T.Distance()(graph).edge_attr
+        assert torch.allclose(relative[index].edge_attr, expected, atol=1e-6)
+    smiles = relative.texts("smiles")[30]
+    made = relative.featurizer.from_smiles(smiles).arrays
+    longest = made["edge.distance"].max()
+    assert np.allclose(made["edge.relative"], made["edge.distance"] / longest)

@@ -17,12 +17,14 @@ from pydantic import PositiveInt
 from fullrank.data.cache import data_root, prepared, shown
 from fullrank.data.conformers import (
     ATOM_FEATURES,
+    Distance,
     Edges,
     atoms_of,
     bonds_of,
     conformer_fields,
     edge_features,
     graph_from_conformer,
+    relative_lengths,
 )
 from fullrank.data.dataset import Description, GraphDataset, Target
 from fullrank.data.features import Features
@@ -63,14 +65,15 @@ class QM9Source(Source):
         name: ``qm9``.
         limit: Only so many molecules, spread evenly over the set; all by default.
         edges: ``bonds``, or ``complete`` for all pairs of atoms.
-        distance: Whether the length of an edge is one of its features.
+        distance: Whether the length of an edge is one of its features; ``relative``
+            is the length over the longest one of the molecule, as the paper has it.
     """
 
     kind: Literal["qm9"] = "qm9"
     name: Literal["qm9"] = "qm9"
     limit: PositiveInt | None = None
     edges: Edges = "bonds"
-    distance: bool = True
+    distance: Distance = True
 
     @classmethod
     def known_names(cls) -> dict[str, str]:
@@ -82,6 +85,10 @@ class QM9Source(Source):
             data_root(self.root) / "-".join(filter(None, variant)),
             lambda target: _prepare(target, self.limit, self.edges, progress),
         )
+        if self.distance == "relative":
+            lengths = graphs.array("edge.distance")
+            relative = relative_lengths(lengths, graphs.edge_ptr)
+            graphs = graphs.with_array("edge", "relative", relative)
         return GraphDataset.described(
             replace(graphs, fields=_fields(self.distance)),
             edge_features=edge_features(self.distance),
@@ -93,7 +100,7 @@ def QM9(
     root: str | Path | None = None,
     limit: int | None = None,
     edges: Edges = "bonds",
-    distance: bool = True,
+    distance: Distance = True,
     progress: bool = True,
 ) -> GraphDataset:
     """QM9, prepared at the first call; see `QM9Source`."""
@@ -101,7 +108,7 @@ def QM9(
     return QM9Source.checked("qm9", **options).load(progress=progress)
 
 
-def _fields(distance: bool = True) -> dict[str, Field]:
+def _fields(distance: Distance = True) -> dict[str, Field]:
     return conformer_fields(distance) | {"y": Field((Part("graph.y"),))}
 
 
