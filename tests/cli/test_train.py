@@ -89,3 +89,58 @@ def test_any_name_may_be_that_of_the_folder_of_runs(run, config, tmp_path):
         )
         assert status == 0, errors
         assert list((tmp_path / name).iterdir())
+
+
+def test_a_table_is_enough(run, config, tmp_path):
+    """``molecules.csv`` of the fixture, with a recipe that takes a second."""
+    quick = ("-s", "training.epochs=1", "-s", "model.hidden=8", "--ensemble", "2")
+    where = ("--runs", str(tmp_path / "mine"))
+    status, output, errors = run("molecules.csv", "--target", "logp", *quick, *where)
+    assert status == 0
+    assert "ensemble of 2" in output
+    assert "'smiles'" in errors
+    assert "regression" in errors
+    status, path, errors = run(
+        "molecules.csv", "--target", "logp", *quick, *where, "-q"
+    )
+    assert (status, errors) == (0, "")
+    assert path.strip() in output
+    assert path.startswith(str(tmp_path / "mine"))
+
+
+def test_print_config_of_a_table_is_a_configuration(run, config, tmp_path):
+    flags = ("--target", "ring", "--target", "hetero", "--split", "scaffold")
+    status, output, _ = run(
+        "molecules.csv", *flags, "--seeds", "2", "--balance", "--print-config"
+    )
+    assert status == 0
+    values = yaml.safe_load(output)
+    assert values["data"]["task"] == "binary"
+    assert values["split"]["kind"] == "scaffold"
+    assert values["seeds"] == [0, 1]
+    assert values["training"]["class_weights"] == "balanced"
+    (tmp_path / "printed.yaml").write_text(output)
+    assert run("printed.yaml", "--print-config")[1] == output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["molecules.csv"], "weight"),
+        (["molecules.csv", "--target", "lgp"], "'lgp'"),
+        (["molecules.csv", "--target", "logp", "--smiles", "s"], "'s'"),
+        (["molecules.csv", "--target", "logp", "--task", "guess"], "guess"),
+        (["molecules.csv", "--target", "logp", "--split", "odd"], "odd"),
+        (["molecules.csv", "--target", "logp", "--split-column", "kind"], "kind"),
+        (["molecules.csv", "--target", "logp", "--time", "soon"], "soon"),
+        (["molecules.csv", "--target", "logp", "--from", "gone"], "gone"),
+        (["absent.csv", "--target", "logp"], "absent.csv"),
+        (["config.yaml", "--target", "logp"], "--target"),
+        (["config.yaml", "--from", "gone"], "--from"),
+    ],
+)
+def test_a_table_that_cannot_be_trained_on(run, config, arguments, words):
+    status, output, errors = run(*arguments)
+    assert (status, output) == (2, "")
+    assert words in errors
+    assert "bug" not in errors

@@ -13,6 +13,7 @@ from fullrank.data import (
     stratified_folds,
     zhang_folds,
 )
+from fullrank.data.splits import PARTS
 from shared_data import shared_data
 
 
@@ -158,3 +159,22 @@ def test_a_group_that_is_nearly_everything_is_for_training():
     split = scaffold_split(["c1ccccc1"] * 9 + ["C1CC1"])
     assert split.train.tolist() == list(range(9))
     assert split.test.tolist() + split.valid.tolist() == [9]
+
+
+@given(
+    molecules=st.lists(st.sampled_from("abcdefghij"), min_size=1, max_size=60),
+    seed=st.integers(0, 5),
+)
+def test_equal_molecules_stay_in_one_part(molecules, seed):
+    split = random_split(len(molecules), seed=seed, molecules=molecules)
+    parts = [{molecules[i] for i in getattr(split, part)} for part in PARTS]
+    assert sum(map(len, parts)) == len(set(molecules))
+    everything = np.concatenate([split.train, split.valid, split.test])
+    assert sorted(everything) == list(range(len(molecules)))
+
+
+def test_different_molecules_are_shuffled_as_graphs_are():
+    names = [str(i) for i in range(100)]
+    one, other = random_split(100, seed=3), random_split(100, seed=3, molecules=names)
+    for part in PARTS:
+        assert (getattr(one, part) == getattr(other, part)).all()

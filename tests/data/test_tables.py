@@ -1,9 +1,13 @@
 import csv
+import gzip
 from pathlib import Path
 
+import pyarrow
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pyarrow import parquet
+from rdkit import Chem
 
 from fullrank.data import DataError
 from fullrank.data.tables import (
@@ -26,13 +30,13 @@ def table(tmp_path):
         with open_table(file) as opened:
             if column:
                 opened.column(column)
-            return opened.header, [tuple(row) for row in opened]
+            return opened.header, [(row.line, row.cells) for row in opened]
 
     return read
 
 
 def test_the_ending_counts_in_any_case():
-    names = ["a.csv", "b.CSV", "c.Tsv", "d.txt", "csv"]
+    names = ["a.csv", "b.CSV", "c.Tsv", "d.doc", "csv"]
     assert [is_table(name) for name in names] == [True, True, True, False, False]
     assert "".join(delimiter_of(Path(name)) for name in names) == ",,\t,,"
 
@@ -97,23 +101,29 @@ def test_columns_without_a_name_may_be_several(table):
     assert table("a,,\n1,,\n")[1] == [(2, ["1", "", ""])]
 
 
+def test_a_missing_column_is_named(table):
+    with pytest.raises(DataError, match="'smiles'.*'Smiles'"):
+        table("Smiles,y\n", column="smiles")
+
+
+@pytest.mark.parametrize("name", ["t.csv", "t.tsv", "t.txt"])
+@pytest.mark.parametrize("sign", [",", ";", "\t", "|"])
+def test_the_header_tells_what_separates(table, name, sign):
+    assert table(f"smiles{sign}y\nC{sign}1\n", name)[1] == [(2, ["C", "1"])]
+
+
 @pytest.mark.parametrize(
-    ("header", "word"),
+    ("header", "columns"),
     [
-        ("Smiles,y", "did you mean 'Smiles'"),
-        ("smiles;y", "semicolons"),
-        ("smiles;y, measured;z", "semicolons"),
-        ("smiles\ty", "tabs"),
+        ("smiles;y, measured;z", 3),  # what there is most of
+        ('"a;b;c",smiles', 2),  # not within quotes
+        ("smiles", 1),
     ],
 )
-def test_a_missing_column_is_named(table, header, word):
-    with pytest.raises(DataError, match=word):
-        table(f"{header}\n", column="smiles")
-
-
-def test_a_table_with_tabs_may_not_have_commas(table):
-    with pytest.raises(DataError, match="commas"):
-        table("smiles,y\nC,1\n", "t.tsv", "smiles")
+def test_signs_that_do_not_separate(table, header, columns):
+    cells = ["C"] * columns
+    sign = ";" if columns == 3 else ","
+    assert table(f"{header}\n{sign.join(cells)}\n")[1] == [(2, cells)]
 
 
 def test_a_name_may_contain_other_signs(table):
@@ -177,3 +187,82 @@ def test_numbers_are_left_alone():
     assert table_text([["-1.5", "+2e-3", -0.5, "-x", "=1"]]) == (
         "-1.5,+2e-3,-0.5,'-x,'=1\r\n"
     )
+
+
+TRUTH = [("CCO", "-0.77"), ("c1ccccc1", "2.13"), ("CC(=O)O", "")]
+
+
+def cells_of(file):
+    with open_table(file) as opened:
+        wanted = [opened.column("smiles"), opened.column("y")]
+        return [tuple(row.cells[i] for i in wanted) for row in opened]
+
+
+def text_file(file):
+    file.write_text("smiles,y\n" + "".join(f"{s},{y}\n" for s, y in TRUTH))
+
+
+def gz_file(file):
+    with gzip.open(file, "wt") as stream:
+        stream.write("y;smiles\n" + "".join(f"{y};{s}\n" for s, y in TRUTH))
+
+
+def smi_file(file):
+    rows = "".join(f"{s}\t{y or 'nan'}\n" for s, y in TRUTH)
+    file.write_text("smiles y\n\n" + rows)
+
+
+def parquet_file(file):
+    smiles, y = zip(*TRUTH, strict=True)
+    numbers = [float(text) if text else None for text in y]
+    parquet.write_table(pyarrow.table({"y": numbers, "smiles": list(smiles)}), file)
+
+
+def sdf_file(file):
+    with Chem.SDWriter(str(file)) as writer:
+        for smiles, y in TRUTH:
+            mol = Chem.MolFromSmiles(smiles)
+            if y:
+                mol.SetProp("y", y)
+            writer.write(mol)
+
+
+@pytest.mark.parametrize(
+    ("name", "write"),
+    [
+        ("t.csv", text_file),
+        ("t.csv.gz", gz_file),
+        ("T.TXT.GZ", gz_file),
+        ("t.smi", smi_file),
+        ("t.parquet", parquet_file),
+        ("t.sdf", sdf_file),
+    ],
+)
+def test_every_format_holds_the_same_rows(tmp_path, name, write):
+    assert is_table(name)
+    write(tmp_path / name)
+    found = [(s, y.replace("nan", "")) for s, y in cells_of(tmp_path / name)]
+    assert found == TRUTH
+
+
+def test_smiles_without_a_header_have_names(table):
+    header, rows = table("CCO ethanol\nC methane gas\n", "t.smi")
+    assert header == ["smiles", "name"]
+    assert rows == [(1, ["CCO", "ethanol"]), (2, ["C", "methane", "gas"])]
+
+
+def test_an_entry_that_rdkit_cannot_read_is_one_row(tmp_path):
+    sdf_file(tmp_path / "t.sdf")
+    text = (tmp_path / "t.sdf").read_text().replace("V2000", "V9999", 1)
+    (tmp_path / "t.sdf").write_text(text)
+    with open_table(tmp_path / "t.sdf") as opened:
+        rows = list(opened)
+    assert [row.problem is None for row in rows] == [False, True, True]
+    assert rows[0].cells[2] == "-0.77"
+
+
+@pytest.mark.parametrize("name", ["t.parquet", "t.csv.gz"])
+def test_a_file_of_another_kind_is_refused(tmp_path, name):
+    (tmp_path / name).write_text("smiles,y\n")
+    with pytest.raises(DataError, match=name), open_table(tmp_path / name):
+        pass

@@ -25,3 +25,40 @@ def _errors_only(context: typer.Context, quiet: bool) -> bool:
 
 
 QUIET = typer.Option(False, "--quiet", "-q", callback=_errors_only, help="Errors only.")
+
+
+def seconds_of(text: str) -> float:
+    """The seconds in ``90s``, ``10m``, ``1.5h`` or ``600``."""
+    units = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+    try:
+        seconds = float(text.rstrip("smhd")) * units.get(text[-1:], 1.0)
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds < float("inf"):
+        raise typer.BadParameter(f"{text!r} is not a time such as 90s, 10m or 1h")
+    return seconds
+
+
+# What is said of a table of molecules, to train or to tune on it.
+TARGET = typer.Option(
+    [], "--target", "-t", metavar="COLUMN", help="To predict; may be repeated."
+)
+SMILES = typer.Option(
+    None, "--smiles", metavar="COLUMN", help="Of SMILES; recognised by default."
+)
+TASK = typer.Option(
+    None, "--task", help="regression, binary or multiclass; recognised by default."
+)
+SPLIT = typer.Option(None, "--split", help="random (the default) or scaffold.")
+SPLIT_COLUMN = typer.Option(
+    None, "--split-column", metavar="COLUMN", help="Holds train, valid and test."
+)
+BALANCE = typer.Option(
+    False, "--balance", help="Give rare classes the weight of frequent ones."
+)
+TIME = typer.Option(
+    None, "--time", metavar="TIME", parser=seconds_of, help="Such as 10m or 1h."
+)
+CHANGES = typer.Option(
+    [], "--set", "-s", metavar="KEY=VALUE", help="Such as model.hidden=128."
+)

@@ -1,14 +1,24 @@
-"""``fullrank train``: one configuration, its runs, its result."""
+"""``fullrank train``: a table or a configuration, its runs, its result."""
 
 import contextlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
 from rich.console import Console
 
-from fullrank.cli.options import QUIET
+from fullrank.cli.options import (
+    BALANCE,
+    CHANGES,
+    QUIET,
+    SMILES,
+    SPLIT,
+    SPLIT_COLUMN,
+    TARGET,
+    TASK,
+    TIME,
+)
 
 if TYPE_CHECKING:
     from fullrank.train import Config, Summary
@@ -19,12 +29,27 @@ app = typer.Typer(add_completion=False)
 
 @app.command()
 def train(
-    config: str = typer.Argument(
-        None, help="A YAML file or the name of a ready configuration."
+    source: str = typer.Argument(
+        None,
+        metavar="TABLE|CONFIG",
+        help="A table of molecules (.csv, .tsv, .txt, .smi, .parquet, .sdf), a YAML "
+        "file, or the name of a ready configuration.",
     ),
-    changes: list[str] = typer.Option(
-        [], "--set", "-s", metavar="KEY=VALUE", help="Such as model.hidden=128."
+    target: list[str] = TARGET,
+    smiles: str = SMILES,
+    task: str = TASK,
+    split: str = SPLIT,
+    split_column: str = SPLIT_COLUMN,
+    balance: bool = BALANCE,
+    start: Path = typer.Option(
+        None, "--from", metavar="MODEL", help="Fine-tune this trained model."
     ),
+    seeds: int = typer.Option(None, min=1, help="Repeat with so many seeds."),
+    ensemble: int = typer.Option(
+        None, min=1, help="Networks that predict together; 1 for a single one."
+    ),
+    duration: float = TIME,
+    changes: list[str] = CHANGES,
     print_config: bool = typer.Option(
         False, "--print-config", help="Show the resolved configuration and exit."
     ),
@@ -46,46 +71,120 @@ def train(
     quiet: bool = QUIET,
     verbose: bool = typer.Option(False, "--verbose", "-v", help="A line per epoch."),
 ) -> None:
-    """Train by a configuration; the same command resumes, or shows what came out.
+    """Train on a table of molecules, or by a configuration.
 
-    With --quiet the folder of the run is all that is printed.
+    For a table, `fullrank train molecules.csv --target logS` is enough: a recipe
+    decides the rest. The same command resumes, or shows what came out. With --quiet the
+    folder of the run is all that is printed; --time fixes the number of epochs.
     """
     if list_ready:
         from fullrank.paper.ready import ready_configs
 
         print("\n".join(ready_configs()))
         return
-    from fullrank.train import run_experiment
-    from fullrank.train.run import leading
-
     if list_keys:
         print(keys_table())
         return
-    if config is None:
-        raise typer.BadParameter("which configuration? --list shows the ready ones")
-    given = {"compute.devices": devices, "compute.nodes": nodes}
+    if source is None:
+        raise typer.BadParameter("which table or configuration? See --help")
+    given = {
+        "compute.devices": devices,
+        "compute.nodes": nodes,
+        "seeds": list(range(seeds)) if seeds else None,
+        "ensemble": ensemble,
+        "data.allow_rejected": allow_rejected or None,
+    }
     changes += [f"{key}={value}" for key, value in given.items() if value is not None]
-    if allow_rejected:
-        changes.append("data.allow_rejected=true")
-    resolved = find_config(config, changes)
+    about = {
+        "smiles": smiles,
+        "task": task,
+        "split": split,
+        "split_column": split_column,
+        "balance": balance or None,
+        "start": start,
+    }
+    console = Console(stderr=True, quiet=quiet, highlight=False)
+    resolved = resolve(source, target, about, changes, console)
     if runs is not None:
         resolved = resolved.model_copy(update={"runs": runs})
     if print_config:
         print(resolved.text(every_key=True), end="")
         return
-    lead = leading(resolved)
+    _train(resolved, console, quiet, verbose, wait, duration)
+
+
+def _train(
+    config: "Config",
+    console: Console,
+    quiet: bool,
+    verbose: bool,
+    wait: float,
+    duration: float | None,
+) -> None:
+    from fullrank.train import run_experiment
+    from fullrank.train.budget import within
+    from fullrank.train.run import leading
+
+    lead = leading(config)
 
     def announce(folder: Path) -> None:
         if quiet and lead:
             print(folder, flush=True)
 
-    console = None if quiet else Console(stderr=True)
     with stopping_politely():
+        dataset = config.load_data()
+        if duration is not None:
+            config = within(config, dataset, duration)
+            console.print(f"{config.training.epochs} epochs fit into the time")
         summary = run_experiment(
-            resolved, console=console, lines=verbose, wait=wait, announce=announce
+            config,
+            dataset,
+            console=None if quiet else console,
+            lines=verbose,
+            wait=wait,
+            announce=announce,
         )
     if lead and not quiet:
-        show_summary(summary, resolved.runs)
+        show_summary(summary, config.runs)
+
+
+def resolve(
+    source: str,
+    targets: list[str],
+    about: dict[str, Any],
+    changes: list[str],
+    console: Console,
+) -> "Config":
+    """The configuration for a table, in a file, or of that name.
+
+    Args:
+        about: What is said of a table, by the names of `fullrank.train.recipe`'s
+            arguments.
+        console: Where to say what was recognised in a table.
+    """
+    from fullrank.data.tables import is_table, open_table
+    from fullrank.errors import ConfigError
+    from fullrank.train.config import change_values, parse
+    from fullrank.train.recipe import recipe
+
+    given = {name: value for name, value in about.items() if value is not None}
+    if not is_table(source):
+        for name in (*given, *(["target"] if targets else [])):
+            flag = "from" if name == "start" else name.replace("_", "-")
+            raise typer.BadParameter(
+                f"--{flag} is for tables of molecules; change a configuration by --set"
+            )
+        return find_config(source, changes)
+    with open_table(source) as table:
+        if not targets:
+            raise ConfigError(
+                f"which column of {source} is to be predicted? It has "
+                f"{', '.join(table.header)}; name it with --target"
+            )
+    found = recipe(source, targets, **given)
+    for note in found.notes:
+        console.print(note, soft_wrap=True, markup=False)
+    return parse(change_values(found.config.model_dump(), changes))
 
 
 def keys_table() -> str:
@@ -123,9 +222,11 @@ def show_summary(summary: "Summary", runs: Path) -> None:
     count = len(summary.runs)
     table = Table(title=f"{summary.dataset} · {summary.conv}", title_justify="left")
     table.add_column("test")
-    table.add_column(
-        f"mean ± std of {count} runs" if count > 1 else "", justify="right"
-    )
+    models, size = count // (summary.ensemble or 1), summary.ensemble
+    title = f"ensemble of {size}" if size else ""
+    if models > 1:
+        title = f"mean ± std of {models} {'ensembles' if size else 'runs'}"
+    table.add_column(title, justify="right")
     for name, metric in summary.test.items():
         table.add_row(name, mean_and_std(metric))
     console = Console(highlight=False)

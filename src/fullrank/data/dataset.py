@@ -184,11 +184,20 @@ class GraphDataset(Description):
         kept["targets"] = tuple(self.targets[c] for c in chosen)
         return GraphDataset(**kept)
 
-    def split(self, kind: str | None = None, seed: int = 0) -> Split:
-        """Training, validation and test graphs; by default in the set's own way."""
+    def split(
+        self, kind: str | None = None, seed: int = 0, apart: bool = False
+    ) -> Split:
+        """Training, validation and test graphs; by default in the set's own way.
+
+        Args:
+            kind: ``random``, ``scaffold`` or ``given``.
+            seed: Of the random split.
+            apart: Whether the rows of one molecule may be in different parts of a
+                random split.
+        """
         kind = kind or self.default_split
         if kind == "random":
-            split = random_split(len(self), seed=seed)
+            split = random_split(len(self), seed=seed, molecules=self._molecules(apart))
         elif kind == "scaffold":
             split = scaffold_split(self.texts("smiles"))
         elif kind == "given" and "graph.split" in self.graphs.arrays:
@@ -208,6 +217,12 @@ class GraphDataset(Description):
             found[0],
         )
         return replace(split, how={**split.how, "in train and test": found})
+
+    def _molecules(self, apart: bool) -> Sequence[str] | None:
+        """What each graph is, if equal molecules are to stay together."""
+        if apart or "text.canonical.utf8" not in self.graphs.arrays:
+            return None
+        return self.texts("canonical")
 
     def leaks(self, split: Split) -> list[str]:
         """The molecules, as canonical SMILES, that are in training and in testing."""

@@ -66,12 +66,31 @@ class Split:
 
 
 def random_split(
-    num_graphs: int, fractions: Sequence[float] = (0.8, 0.1, 0.1), seed: int = 0
+    num_graphs: int,
+    fractions: Sequence[float] = (0.8, 0.1, 0.1),
+    seed: int = 0,
+    molecules: Sequence[str] | None = None,
 ) -> Split:
-    """Shuffle by ``seed``; the first part is for training, the last for testing."""
-    order = np.random.default_rng(seed).permutation(num_graphs)
+    """Shuffle by ``seed``; the first part is for training, the last for testing.
+
+    Args:
+        molecules: What each graph is; equal ones stay in one part.
+    """
+    first: dict[str, int] = {}
+    group = np.arange(num_graphs)
+    if molecules is not None:
+        group = np.array([first.setdefault(m, i) for i, m in enumerate(molecules)])
+    firsts, counts = np.unique(group, return_counts=True)
+    shuffled = np.random.default_rng(seed).permutation(len(firsts))
     how = {"kind": "random", "seed": seed, "fractions": list(fractions)}
-    train, valid, test = _cut(order, fractions)
+    # A group is in the part in which its last graph would be.
+    ends = np.array([len(p) for p in _cut(np.arange(num_graphs), fractions)]).cumsum()
+    part = np.searchsorted(ends, counts[shuffled].cumsum() - 1, side="right")
+    rank = np.empty(num_graphs, dtype=np.int64)
+    rank[firsts[shuffled]] = np.arange(len(firsts))
+    order = np.argsort(rank[group], kind="stable")
+    part_of_graph = part[rank[group]][order]
+    train, valid, test = (order[part_of_graph == p] for p in range(3))
     return Split(train, valid, test, how)
 
 

@@ -21,10 +21,15 @@ from pydantic import (
 
 from fullrank.data import GraphDataset
 from fullrank.data.descriptors import DescriptorKind
+from fullrank.data.files import content_digest
 from fullrank.data.options import Options
 from fullrank.data.parsing import parse_yaml
 from fullrank.data.sources import AnySource, Source
-from fullrank.data.sources.base import ContinuousStructureOptions, StructureOptions
+from fullrank.data.sources.base import (
+    ContinuousStructureOptions,
+    Location,
+    StructureOptions,
+)
 from fullrank.errors import ConfigError, nearest
 from fullrank.nn import conv_names, network_names
 from fullrank.nn.coefficients.tanh import INITS
@@ -66,6 +71,8 @@ class SplitConfig(Options):
         fold: Only this one, counted from 0.
         folder: The folds of Zhang et al. in files, instead of stratified ones.
         hold_out: ``fair``: the part of a training fold that chooses the epoch.
+        apart: ``random``: let the rows of one molecule be in different parts; by
+            default they stay together.
     """
 
     kind: Literal["random", "given", "scaffold", "gin", "fair"] | None = None
@@ -74,6 +81,7 @@ class SplitConfig(Options):
     fold: Annotated[int, Field(ge=0)] | None = None
     folder: Path | None = None
     hold_out: Annotated[float, Field(gt=0, lt=1)] = 0.1
+    apart: bool | None = None
 
     @model_validator(mode="after")
     def _check(self) -> "SplitConfig":
@@ -253,6 +261,8 @@ class TrainingConfig(Options):
         class_weights: ``balanced``, or one for each class (multiclass) or for the
             positive label of each target (binary).
         patience: Stop after so many epochs without a better validation metric.
+        start: A model file, or the folder of a run or an experiment, whose weights
+            training starts from.
         precision: Of the arithmetic: ``32``, ``64``, ``bf16-mixed`` or ``16-mixed``.
         deterministic: Let only operations run that repeat exactly.
     """
@@ -262,6 +272,7 @@ class TrainingConfig(Options):
     loss: Literal["mse", "mae", "huber", "cross_entropy"] | None = None
     class_weights: Literal["balanced"] | list[PositiveFloat] | None = None
     patience: PositiveInt | None = None
+    start: Location | None = None
     precision: Literal["32", "64", "bf16-mixed", "16-mixed"] = "32"
     deterministic: bool = True
 
@@ -297,6 +308,8 @@ class Config(Options):
         training: How long and on what.
         compute: Where it runs.
         seeds: Of weights and batches: a run for each.
+        ensemble: How many networks, each a run of its own, predict together for each
+            seed; one by default.
         runs: The folder of run folders.
     """
 
@@ -308,6 +321,7 @@ class Config(Options):
     training: TrainingConfig = TrainingConfig()
     compute: ComputeConfig = ComputeConfig()
     seeds: list[Seed] = Field([0], min_length=1)
+    ensemble: PositiveInt | None = None
     runs: Path = Path("runs")
 
     @model_validator(mode="after")
@@ -358,6 +372,8 @@ class Config(Options):
         )
         values["data"] = self.data.determining()
         values["split"].pop("folder", None)  # its content counts, see `Identity`
+        if self.training.start is not None:
+            values["training"]["start"] = content_digest(self.training.start)
         if self.schedule.name in ("constant", "step"):
             del values["training"]["epochs"]  # training longer continues the same run
         return values

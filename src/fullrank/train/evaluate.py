@@ -1,11 +1,14 @@
 """Measure a trained model again."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
+
+import torch
 
 from fullrank.data import GraphDataset
 from fullrank.data.splits import PARTS
 from fullrank.errors import ConfigError, RunError
+from fullrank.train.metrics import measure
 from fullrank.train.model import Model
 from fullrank.train.run_folder import Measures, RunFolder, measures
 from fullrank.train.task import measure_model
@@ -43,6 +46,25 @@ def load_data(run: RunFolder, changes: Mapping[str, Any] | None = None) -> Graph
             f"again"
         )
     return dataset
+
+
+@torch.no_grad()
+def evaluate_ensemble(
+    runs: Sequence[RunFolder], dataset: GraphDataset, part: str = "test"
+) -> Measures:
+    """Measure the mean of the predictions of several runs with the same split."""
+    models = [load_model(run) for run in runs]
+    size = runs[0].config.training.batch_size
+    predictions, labels, graphs = [], [], []
+    for batch in dataset.loader(getattr(runs[0].split, part), batch_size=size):
+        each = [m.predictions(m(m.ready(batch.clone()))).double() for m in models]
+        predictions.append(torch.stack(each).mean(dim=0).cpu())
+        labels.append(batch.y)
+        graphs.append(batch.graph_id)
+    if not predictions:
+        return {}
+    outputs, truth, which = map(torch.cat, (predictions, labels, graphs))
+    return measures(measure(models[0].spec, outputs, truth, which, dataset))
 
 
 def evaluate_run(

@@ -10,6 +10,8 @@ from rich.console import Console
 from fullrank.data import GraphDataset
 from fullrank.errors import ConfigError, RunError
 from fullrank.train.config import FOLDS, Config
+from fullrank.train.evaluate import evaluate_ensemble
+from fullrank.train.finetune import model_files
 from fullrank.train.metrics import LOWER_IS_BETTER
 from fullrank.train.run import identify, leading, run_one
 from fullrank.train.run_folder import (
@@ -22,14 +24,25 @@ from fullrank.train.run_folder import (
 
 
 def single_runs(config: Config) -> list[Config]:
-    """The single runs of an experiment: each seed, and of each seed every fold."""
+    """The single runs of an experiment: each seed, of each seed every fold, and of
+    these every network of the ensemble."""
     folds: Sequence[int | None] = [config.split.fold]
     if config.split.kind in FOLDS and config.split.fold is None:
         folds = range(config.split.folds)
+    size = config.ensemble or 1
+    starts: list[Path | None] = [None]
+    if config.training.start is not None:
+        starts = [*model_files(config.training.start)]
     return [
-        config.changed(seeds=[seed], split={"fold": fold})
+        config.changed(
+            seeds=[seed * size + member],
+            ensemble=None,
+            split={"fold": fold},
+            training={"start": starts[member % len(starts)]},
+        )
         for seed in config.seeds
         for fold in folds
+        for member in range(size)
     ]
 
 
@@ -67,6 +80,8 @@ def run_experiment(
         run_one(single, dataset, console, lines, callbacks, wait) for single in singles
     ]
     summary = summarize(config, runs, name)
+    if config.ensemble is not None and config.ensemble > 1:
+        summary = _of_ensembles(summary, runs, config.ensemble, dataset)
     if len(runs) > 1 and leading(config):
         ExperimentFolder(config.runs / name).write(config, summary)
     return summary
@@ -105,6 +120,20 @@ def summarize(
         peak_memory=max(result.peak_memory for result in results),
         runs=[run.id for run in runs],
     )
+
+
+def _of_ensembles(
+    summary: Summary, runs: Sequence[RunFolder], size: int, dataset: GraphDataset
+) -> Summary:
+    """The same with the measures of ensembles of ``size`` consecutive runs."""
+    ensembles = [runs[start : start + size] for start in range(0, len(runs), size)]
+    measured = [evaluate_ensemble(members, dataset) for members in ensembles]
+    test = {
+        name: summarize_values([each[name] for each in measured])
+        for name in measured[0]
+        if name != "loss"
+    }
+    return summary.model_copy(update={"test": test, "ensemble": size})
 
 
 def finished_result(run: RunFolder) -> Result:

@@ -32,6 +32,7 @@ from fullrank.train.callbacks import (
 from fullrank.train.config import FOLDS, Config, digest_of
 from fullrank.train.environment import environment, forget_peak_memory, peak_memory
 from fullrank.train.estimators import ESTIMATORS
+from fullrank.train.finetune import start_from
 from fullrank.train.fit import fit_and_measure
 from fullrank.train.metrics import LOWER_IS_BETTER
 from fullrank.train.model import design_model
@@ -96,6 +97,8 @@ def run_one(
     """
     if len(config.seeds) > 1:
         raise ConfigError(f"a single run has one seed, got {config.seeds}")
+    if config.ensemble is not None:
+        raise ConfigError(f"a single run has one network, got {config.ensemble}")
     if config.split.kind in FOLDS and config.split.fold is None:
         raise ConfigError("a single run has one fold: set split.fold")
     if dataset is None:
@@ -147,6 +150,8 @@ class _Run:
         self.validation = "test" if config.split.kind == "gin" else "valid"
         self.task = GraphTask(spec, config, dataset, self.validation)
         self.task.model.fit_descriptors(dataset, self.split.train)
+        if config.training.start is not None:
+            start_from(self.task.model, config.training.start)
         self.shown: str | None = None
         if len(getattr(self.split, self.validation)):
             self.shown = f"{self.validation}_{spec.main_metric}"

@@ -104,6 +104,8 @@ class Summary(Record):
         experiment: The name of the experiment's folder; of a single run its id.
         protocol: ``gin``, ``fair``, or ``split`` for one split.
         epochs: By ``gin``, the epoch chosen for each seed.
+        ensemble: How many runs predict together, if more than one do; ``test`` then
+            holds the measures of these ensembles.
         runs: The ids of the runs.
     """
 
@@ -119,6 +121,7 @@ class Summary(Record):
     seconds_per_epoch: float
     peak_memory: int
     runs: list[str]
+    ensemble: int | None = None
 
 
 @dataclass(frozen=True)

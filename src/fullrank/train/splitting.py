@@ -1,19 +1,84 @@
 """The split of a single run."""
 
+import logging
+
+import numpy as np
+
 from fullrank.data import GraphDataset, Split, hold_out, zhang_folds
-from fullrank.errors import ConfigError
+from fullrank.data.splits import PARTS
+from fullrank.errors import ConfigError, DataError
 from fullrank.train.config import FOLDS, Config
+
+_log = logging.getLogger(__name__)
 
 
 def make_split(config: Config, dataset: GraphDataset) -> Split:
-    """Which graphs train, which choose the epoch, which test."""
+    """Which graphs train, which choose the epoch, which test.
+
+    A split that nothing can be learned or chosen by is refused.
+    """
+    split = _chosen_split(config, dataset)
+    _check_sizes(dataset, split)
+    if dataset.task == "regression":
+        _check_values(dataset, split)
+    elif dataset.task == "binary":
+        _check_labels(dataset, split)
+    return split
+
+
+def _check_sizes(dataset: GraphDataset, split: Split) -> None:
+    if split.how.get("kind") not in ("random", "scaffold"):
+        return
+    sizes = {part: len(getattr(split, part)) for part in PARTS}
+    if not all(sizes.values()):
+        found = ", ".join(f"{part} {size}" for part, size in sizes.items())
+        raise DataError(
+            f"{dataset.name} has {len(dataset)} usable graphs, too few for a "
+            f"{split.how['kind']} split into training, validation and test ({found}); "
+            f"add rows, or say in a column of the table which part each belongs to"
+        )
+
+
+def _check_values(dataset: GraphDataset, split: Split) -> None:
+    labels = np.asarray(dataset.labels)[split.train]
+    for target, column in zip(dataset.targets, labels.T, strict=True):
+        known = column[~np.isnan(column)]
+        if len(known) and (known == known[0]).all():
+            raise DataError(
+                f"every known value of {target.name!r} in the training part of "
+                f"{dataset.name} is {known[0]:g}: there is nothing to learn; choose "
+                f"another target or another split"
+            )
+
+
+def _check_labels(dataset: GraphDataset, split: Split) -> None:
+    """Both labels must be there to learn from, and for one target to choose by."""
+    for part in PARTS:
+        labels = np.asarray(dataset.labels)[getattr(split, part)]
+        if not len(labels):
+            continue
+        both = ((labels == 0).any(0) & (labels == 1).any(0)).tolist()
+        lacking = [
+            t.name for t, ok in zip(dataset.targets, both, strict=True) if not ok
+        ]
+        message = (
+            f"the {part} part of {dataset.name} does not have both labels of "
+            f"{', '.join(map(repr, lacking))} ({len(labels)} molecules)"
+        )
+        if (part == "train" and lacking) or (part == "valid" and not any(both)):
+            raise DataError(f"{message}; choose another split, or add rows")
+        if part == "test" and lacking:
+            _log.warning("%s: its ROC-AUC is not defined", message)
+
+
+def _chosen_split(config: Config, dataset: GraphDataset) -> Split:
     options = config.split
     if options.kind not in FOLDS:
         if options.kind is None and dataset.default_split == "folds":
             raise ConfigError(
                 f"{dataset.name} is tested on folds: set split.kind to gin or fair"
             )
-        return dataset.split(options.kind, options.seed)
+        return dataset.split(options.kind, options.seed, bool(options.apart))
     if options.folder is not None:
         folds = zhang_folds(options.folder, len(dataset))
         if len(folds) != options.folds:

@@ -258,7 +258,7 @@ def test_wrong_arguments(tmp_path):
         (b'smiles,y\nC,1\n"CC,2\n', "line 3"),
         (b"smiles,y\nC,\xff\xfe\n", "not UTF-8"),
         (b"smiles,y,y\nC,1,2\n", "2 columns 'y'"),
-        (b"smiles;y\nC;1,5\n", "semicolons"),
+        (b"smiles;y\nC;1,5\n", "1.5"),
         (b"smiles,y\nC,1\nC\0C,2\n", "line 3"),
     ],
 )

@@ -1,4 +1,4 @@
-"""Molecules in a table: a CSV file with SMILES and targets."""
+"""Molecules in a table: rows with SMILES and targets."""
 
 import hashlib
 import logging
@@ -35,9 +35,11 @@ from fullrank.data.tables import (
     Row,
     TableReader,
     estimated_rows,
+    is_missing,
     is_table,
     number,
     open_table,
+    same_value,
     table_text,
 )
 from fullrank.data.workers import available_cpus, batched, for_each, map_blocks
@@ -46,13 +48,12 @@ from fullrank.errors import DataError
 TableTask = Literal["regression", "binary", "multiclass"]
 _PARTS = {"train": 0, "valid": 1, "val": 1, "validation": 1, "test": 2}
 _NO_PART = 255
-_MISSING = {"", "na", "nan", "none", "null"}
 _ROWS_AT_ONCE = 1000
 _log = logging.getLogger(__name__)
 
 
 class CsvSource(PathSource):
-    """A table of molecules: a ``.csv`` or ``.tsv`` file with a header.
+    """A table of molecules in one of the formats of `fullrank.data.tables`.
 
     A row that cannot be used never stops the others: it is listed in
     ``notes["rejected"]`` and in a file. Rows are counted as in an editor, the header
@@ -63,6 +64,8 @@ class CsvSource(PathSource):
         targets: The columns to predict; empty, ``NA`` and ``nan`` are missing.
         task: ``regression``, ``binary`` for 0 and 1, or ``multiclass`` for one column
             of class names.
+        labels: ``binary``: the values that mean 0 and 1, such as ``[inactive,
+            active]``.
         smiles: The column of SMILES.
         split_column: The column that holds ``train``, ``valid`` or ``test``.
         fragments: ``keep`` salts and solvents, or keep the ``largest`` fragment only.
@@ -73,6 +76,7 @@ class CsvSource(PathSource):
 
     kind: Literal["csv"] = "csv"
     task: TableTask = "regression"
+    labels: tuple[str, str] | None = None
     smiles: str = "smiles"
     split_column: str | None = None
     fragments: Fragments = "keep"
@@ -94,7 +98,7 @@ class CsvSource(PathSource):
 
     @property
     def label(self) -> str:
-        return Path(self.name).stem.lower()
+        return Path(self.name).name.partition(".")[0].lower()
 
     def _load(self, labelled: bool, progress: bool) -> GraphDataset:
         return self._load_described(labelled, progress, ())
@@ -108,7 +112,8 @@ class CsvSource(PathSource):
         )
         with open_table(file) as table:  # what is wrong with it is said first
             self._check_columns(table, labelled)
-        options = [self.targets, self.smiles, self.task, self.split_column]
+        options: list[Any] = [self.targets, self.smiles, self.task, self.split_column]
+        options += [self.labels] if self.labels else []
         key = repr([content_digest(file), *options, featurizer]).encode()
         digest = hashlib.sha256(key).hexdigest()[:12]
         folder = data_root(self.root) / f"{file.stem}-{digest}"
@@ -239,7 +244,7 @@ class _Preparation:
     def _checked(self, row: Row) -> _Checked | None:
         options, smiles = self._options, ""
         try:
-            problem = self._table.misfit(row.cells)
+            problem = row.problem or self._table.misfit(row.cells)
             cells = dict(zip(self._table.header, row.cells, strict=False))
             smiles = cells.get(options.smiles, "").strip()
             if problem:
@@ -259,13 +264,15 @@ class _Preparation:
         return _PARTS[text.lower()]
 
     def _target(self, name: str, text: str) -> Any:
-        missing = text.lower() in _MISSING
+        missing = is_missing(text)
         if self._multiclass:
             if missing:
                 raise DataError(f"{name!r} has no class")
             return text
         if missing:
             return math.nan
+        if self._options.labels:
+            return self._label(name, text)
         try:
             value = number(text)
         except DataError as error:
@@ -275,6 +282,13 @@ class _Preparation:
         if self._options.task == "binary" and value not in (0, 1):
             raise DataError(f"{name!r} is {text!r}, not 0 or 1")
         return value
+
+    def _label(self, name: str, text: str) -> float:
+        found = [same_value(text, label) for label in self._options.labels or ()]
+        if not any(found):
+            labels = " nor ".join(map(repr, self._options.labels or ()))
+            raise DataError(f"{name!r} is {text!r}, neither {labels}")
+        return float(found.index(True))
 
     def _reject(self, line: int, smiles: str, reason: str) -> None:
         self._rejected.append({"row": line, "reason": reason, "smiles": smiles})

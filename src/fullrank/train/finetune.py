@@ -1,0 +1,57 @@
+"""Training that starts from a trained model."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from fullrank.errors import ConfigError
+from fullrank.train.config import ModelConfig
+from fullrank.train.model import Model, ModelSpec
+from fullrank.train.run_folder import open_runs
+
+
+def model_files(path: Path) -> Sequence[Path]:
+    """The model in a file or run folder, or those of an experiment."""
+    return [path] if path.is_file() else [run.model_file for run in open_runs(path)]
+
+
+def start_from(model: Model, file: Path) -> None:
+    """Take over the weights of a trained model.
+
+    What its inputs mean must be the same, and so must the network but for the number of
+    its outputs: the last layer begins anew if that differs.
+    """
+    trained = Model.load(file)
+    for name in ("node_features", "edge_features", "featurizer", "structure"):
+        if getattr(trained.spec, name) != getattr(model.spec, name):
+            raise ConfigError(
+                f"training cannot start from {file}: its {name.replace('_', ' ')} "
+                f"differ from those of this table"
+            )
+    own, found = model.state_dict(), trained.state_dict()
+    last = f"network.head.{len(model.network.head) - 1}."
+    for name in own.keys() | found.keys():
+        fits = name in own and name in found and own[name].shape == found[name].shape
+        if not fits and name.startswith(last):
+            found.pop(name, None)
+        elif not fits:
+            raise ConfigError(
+                f"training cannot start from {file}: its network is another one "
+                f"({name!r} differs)"
+            )
+    model.load_state_dict(found, strict=False)
+
+
+def network_of(spec: ModelSpec) -> dict[str, Any]:
+    """The section ``model`` of a configuration with the same network."""
+    network = spec.network
+    kept: dict[str, Any] = {
+        key: network[key] for key in ModelConfig.model_fields.keys() & network.keys()
+    }
+    descriptors = getattr(spec.featurizer, "descriptors", ())
+    return {
+        **kept,
+        "layers": network["num_layers"],
+        "hidden": network["hidden_channels"],
+        "descriptors": list(descriptors) or None,
+    }
