@@ -227,7 +227,8 @@ def _table_rows(
         waiting: deque[Rows] = deque()
 
         def smiles() -> Iterator[list[Any]]:
-            total = estimated_rows(source) - skip if options.progress else None
+            known = estimated_rows(source) if options.progress else None
+            total = None if known is None else known - skip
             rows = shown(islice(table, skip, None), total, "predict", options.progress)
             for block in batched(rows, MOLECULES_AT_ONCE):
                 cells = [row.cells + [""] * len(table.header) for row in block]
