@@ -44,3 +44,34 @@ def structure(quick: bool = Quick, json: Path | None = Json) -> None:
     from fullrank.bench import structure
 
     structure.run(quick=quick, json_file=json)
+
+
+@app.command()
+def molecules(
+    folder: Path = typer.Option(
+        ...,
+        "--folder",
+        exists=True,
+        file_okay=False,
+        help="Holds delaney.csv, freesolv.csv and BBBP.csv with split columns.",
+    ),
+    chemprop: Path = typer.Option(
+        None, "--chemprop", exists=True, help="The program of chemprop, if installed."
+    ),
+    out: Path = typer.Option(
+        Path("molecules"),
+        "--out",
+        callback=writable,
+        help="OUT.jsonl gets a row for each finished job, OUT.md the table; the same "
+        "command continues.",
+    ),
+    cell: list[str] = typer.Option(
+        [], "--cell", help="Only cells that start so, such as delaney/random."
+    ),
+    method: list[str] = typer.Option([], "--method", help="Only these methods."),
+    seeds: int = typer.Option(3, min=1, help="Repetitions of every job."),
+) -> None:
+    """Predictions from tables: ours, chemprop, a random forest, and ablations."""
+    from fullrank.bench import molecules as bench
+
+    bench.run(folder, chemprop, out, cell, method, seeds)
