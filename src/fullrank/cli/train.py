@@ -68,6 +68,7 @@ def train(
     wait: float = typer.Option(
         0, min=0, help="Seconds to wait for another process on the same run."
     ),
+    page: bool = typer.Option(True, help="Write page.html about the run."),
     quiet: bool = QUIET,
     verbose: bool = typer.Option(False, "--verbose", "-v", help="A line per epoch."),
 ) -> None:
@@ -110,7 +111,7 @@ def train(
     if print_config:
         print(resolved.text(every_key=True), end="")
         return
-    _train(resolved, console, quiet, verbose, wait, duration)
+    _train(resolved, console, quiet, verbose, wait, duration, page)
 
 
 def _train(
@@ -120,7 +121,9 @@ def _train(
     verbose: bool,
     wait: float,
     duration: float | None,
+    page: bool,
 ) -> None:
+    from fullrank.report.run_page import write_run_page
     from fullrank.train import run_experiment
     from fullrank.train.budget import within
     from fullrank.train.run import leading
@@ -144,6 +147,8 @@ def _train(
             wait=wait,
             announce=announce,
         )
+    if lead and page:
+        write_run_page(config.runs / summary.experiment, dataset)
     if lead and not quiet:
         show_summary(summary, config.runs)
 
@@ -241,6 +246,9 @@ def show_summary(summary: "Summary", runs: Path) -> None:
         f"{'run' if count == 1 else 'summary'}: {runs / summary.experiment}",
         soft_wrap=True,
     )
+    page = runs / summary.experiment / "page.html"
+    if page.exists():
+        console.print(f"page: {page}", soft_wrap=True)
 
 
 def mean_and_std(summary: "MetricSummary") -> str:

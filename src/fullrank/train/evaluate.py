@@ -1,15 +1,17 @@
 """Measure a trained model again."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from fullrank.data import GraphDataset
 from fullrank.data.splits import PARTS
 from fullrank.errors import ConfigError, RunError
 from fullrank.train.metrics import measure
-from fullrank.train.model import Model
+from fullrank.train.model import Model, ModelSpec
 from fullrank.train.run_folder import Measures, RunFolder, measures
 from fullrank.train.task import measure_model
 
@@ -48,23 +50,52 @@ def load_data(run: RunFolder, changes: Mapping[str, Any] | None = None) -> Graph
     return dataset
 
 
+@dataclass(frozen=True)
+class Predicted:
+    """What models predict together for the graphs of a part.
+
+    Attributes:
+        values: Values in original units or probabilities, ``[G, C]``, or token ids.
+        labels: As the data set has them.
+        graphs: Which graphs of the data set these are.
+    """
+
+    spec: ModelSpec
+    values: Tensor
+    labels: Tensor
+    graphs: Tensor
+
+
 @torch.no_grad()
+def predict_part(
+    runs: Sequence[RunFolder], dataset: GraphDataset, part: str = "test"
+) -> Predicted:
+    """The mean of the predictions of several runs with the same split."""
+    models = [load_model(run) for run in runs]
+    indices = getattr(runs[0].split, part)
+    if not len(indices):
+        raise ConfigError(f"the split of {runs[0].path} has no {part} part")
+    values, labels, graphs = [], [], []
+    for batch in dataset.loader(indices, batch_size=256):
+        each = [m.predictions(m(m.ready(batch.clone()))).cpu() for m in models]
+        mean = torch.stack(each).double().mean(dim=0) if len(each) > 1 else each[0]
+        values.append(mean)
+        labels.append(batch.y)
+        graphs.append(batch.graph_id)
+    found = map(torch.cat, (values, labels, graphs))
+    return Predicted(models[0].spec, *found)
+
+
 def evaluate_ensemble(
     runs: Sequence[RunFolder], dataset: GraphDataset, part: str = "test"
 ) -> Measures:
     """Measure the mean of the predictions of several runs with the same split."""
-    models = [load_model(run) for run in runs]
-    size = runs[0].config.training.batch_size
-    predictions, labels, graphs = [], [], []
-    for batch in dataset.loader(getattr(runs[0].split, part), batch_size=size):
-        each = [m.predictions(m(m.ready(batch.clone()))).double() for m in models]
-        predictions.append(torch.stack(each).mean(dim=0).cpu())
-        labels.append(batch.y)
-        graphs.append(batch.graph_id)
-    if not predictions:
+    if not len(getattr(runs[0].split, part)):
         return {}
-    outputs, truth, which = map(torch.cat, (predictions, labels, graphs))
-    return measures(measure(models[0].spec, outputs, truth, which, dataset))
+    found = predict_part(runs, dataset, part)
+    return measures(
+        measure(found.spec, found.values, found.labels, found.graphs, dataset)
+    )
 
 
 def evaluate_run(

@@ -246,7 +246,7 @@ class _TrainProcess:
         self._output = (scratch / f"{config.digest}.out").open("w+b")
         self._errors = (scratch / f"{config.digest}.err").open("w+b")
         self._began = time.perf_counter()
-        command = [sys.executable, "-m", "fullrank", "train", "--quiet"]
+        command = [sys.executable, "-m", "fullrank", "train", "--quiet", "--no-page"]
         self._process = subprocess.Popen(
             [*command, "--wait", str(wait), str(file)],
             stdin=subprocess.PIPE,  # closed when this process ends, however it does
