@@ -28,7 +28,6 @@ EXTRAS = {
     "ogb": "ogb",
     "igraph": "baselines",
     "ot": "baselines",
-    "sklearn": "baselines",
     "ray": "cluster",
 }
 
