@@ -16,6 +16,7 @@ from fullrank.lab.probe.examine import Finding, examine
 from fullrank.lab.probe.layer_aggregator import as_aggregator, coefficient_aggregator
 from fullrank.lab.probe.neighborhood import Neighborhood, neighborhood_of
 from fullrank.lab.probe.profile import LayerProfile, profile
+from fullrank.lab.probe.reach import Reach, reach
 from fullrank.lab.theory.aggregators import (
     MAX,
     MEAN,
@@ -94,6 +95,7 @@ __all__ = [
     "PairedComparisons",
     "Product",
     "Proof",
+    "Reach",
     "Separation",
     "StackingGain",
     "Unknown",
@@ -123,6 +125,7 @@ __all__ = [
     "overlap_dimension",
     "powers",
     "profile",
+    "reach",
     "relabel",
     "separates",
     "stacked_overlap",

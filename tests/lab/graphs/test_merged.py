@@ -60,6 +60,9 @@ def test_batches_and_graphs_give_the_same(model, graphs):
 def test_what_merging_costs(model, graphs):
     merging = merged(model, graphs)
     assert merging.best_accuracy(torch.tensor([0, 1, 1, 0, 0, 1])) == 5 / 6
+    # A function of the graph can still tell the four that only the model merges.
+    assert merging.best_accuracy(torch.tensor([0, 1, 1, 0, 0, 1]), "same") == 1
+    assert merging.best_accuracy(torch.tensor([0, 1, 1, 0, 1, 1]), "same") == 5 / 6
     values = torch.tensor([1.0, 2.0, 5.0, 4.0, 1.0, 5.0])
     assert merging.least_squared_error(values) == pytest.approx(2 / 6)
     missing = torch.tensor([0, 1, float("nan"), 0, 0, 1])

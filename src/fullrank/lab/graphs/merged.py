@@ -46,8 +46,9 @@ class Merging:
 
     Attributes:
         group: The group of each graph, ``[G]``: same number, same embedding.
-        wl: The 1-WL class of each graph within its group, ``[G]``.
-        same: The isomorphism class of each graph within its group, ``[G]``.
+        wl: The 1-WL class of each graph, ``[G]``; a class of its own for every graph
+            that is alone in its group.
+        same: The isomorphism class of each graph, ``[G]``, in the same way.
         graphs: The graphs of the groups of more than one, by their place.
         tolerance: Two embeddings are the same if no number differs by more than this
             times the largest number in them.
@@ -95,7 +96,7 @@ class Merging:
             found[group.kind] = groups + 1, graphs + len(group.members)
         return found
 
-    def best_accuracy(self, labels: Tensor) -> float:
+    def best_accuracy(self, labels: Tensor, up_to: str = "group") -> float:
         """The best accuracy that any function of the embeddings can reach.
 
         In each group the most frequent label is right: the sum of their counts over
@@ -103,8 +104,10 @@ class Merging:
 
         Args:
             labels: One class per graph, ``[G]``; NaN where there is none.
+            up_to: ``"group"``, or ``"same"`` for the best that any function of the
+                graphs can reach, which cannot give one graph two labels.
         """
-        group, labels = self._labelled(labels)
+        group, labels = self._labelled(labels, up_to)
         if not len(labels):
             raise DataError("no graph has a label")
         kinds = labels.unique(return_inverse=True)[1]
@@ -114,14 +117,15 @@ class Merging:
         best = best.scatter_reduce(0, cell // _number(kinds), count, "amax")
         return int(best.sum()) / len(labels)
 
-    def least_squared_error(self, labels: Tensor) -> float:
+    def least_squared_error(self, labels: Tensor, up_to: str = "group") -> float:
         """The least mean squared error that any function of the embeddings can reach:
         the variance of the labels within the groups.
 
         Args:
             labels: One number per graph, ``[G]``; NaN where there is none.
+            up_to: As in :meth:`best_accuracy`.
         """
-        group, labels = self._labelled(labels.double())
+        group, labels = self._labelled(labels.double(), up_to)
         if not len(labels):
             raise DataError("no graph has a label")
         size = torch.zeros(_number(group), dtype=torch.double)
@@ -129,12 +133,15 @@ class Merging:
         total = torch.zeros_like(size).index_add(0, group, labels)
         return float(((labels - (total / size)[group]) ** 2).mean())
 
-    def _labelled(self, labels: Tensor) -> tuple[Tensor, Tensor]:
+    def _labelled(self, labels: Tensor, up_to: str) -> tuple[Tensor, Tensor]:
+        if up_to not in ("group", "same"):
+            raise ConfigError(f"up_to must be 'group' or 'same', got {up_to!r}")
+        classes = getattr(self, up_to).unique(return_inverse=True)[1]
         labels = labels.flatten().cpu()
         if len(labels) != len(self):
             raise DataError(f"{len(labels)} labels for {len(self)} graphs")
         known = ~labels.isnan() if labels.is_floating_point() else slice(None)
-        return self.group[known], labels[known]
+        return classes[known], labels[known]
 
     def __str__(self) -> str:
         lines = [
@@ -190,7 +197,8 @@ def merged(
     places, graphs = _graphs_of_groups(group, kept)
     wl, same = torch.arange(len(group)), torch.arange(len(group))
     if len(places):
-        wl[places], same[places] = isomorphism_classes(graphs)
+        classes = isomorphism_classes(graphs)
+        wl[places], same[places] = (len(group) + number for number in classes)
     coarser = _number(group_rows(embedding, 1000 * tolerance))
     by_place = dict(zip(places.tolist(), graphs, strict=True))
     return Merging(group, wl, same, by_place, tolerance, coarser)

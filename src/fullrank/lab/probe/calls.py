@@ -15,6 +15,7 @@ from fullrank.errors import ConfigError
 from fullrank.lab.precision import as_double
 from fullrank.lab.probe.neighborhood import Neighborhood, neighborhood_of
 from fullrank.lab.running import Runner, is_layer, runner_of
+from fullrank.nn.neighborhoods import Pairs
 from fullrank.nn.resolver import AddEdgeFeatures
 
 COLORS = ("edge_color", "node_color")
@@ -138,6 +139,8 @@ def _read_call(name: str, conv: torch.nn.Module, args: tuple, kwargs: dict) -> C
     given |= given.pop("kwargs", {})
     named = {key: _on_cpu(value) for key, value in given.items() if value is not None}
     x, edge_index = named.pop("x", None), named.pop("edge_index", None)
+    if isinstance(edge_index, Pairs):  # what our networks read once for all layers
+        edge_index = _on_cpu(edge_index.edge_index)
     if not isinstance(x, Tensor) or not _are_edges(edge_index) or not is_layer(conv):
         raise ConfigError(
             f"the probe reads layers called as layer(x, edge_index[, edge_attr]) with "
