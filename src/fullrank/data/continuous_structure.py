@@ -33,6 +33,7 @@ _BLOCK_BYTES = 32 * 2**20
 # Of a component of n nodes, n² numbers each: the adjacency, P, its power and the next
 # one, and the resistances.
 _MATRICES = 6
+_ENTRY_BYTES = 27  # of the sparse rows of a search: those met, the front and the next
 
 
 class ContinuousStructure(NamedTuple):
@@ -76,27 +77,25 @@ def continuous_structure(
     u = graph.indices
     pair = np.zeros((graph.nnz, walk_length + NUM_OTHERS))
     node = np.zeros((num_nodes, walk_length + NUM_OTHERS))
-    blocks = [*_components(graph, memory_limit)]
+    _, component = connected_components(graph, directed=False)
+    blocks = [*_components(component, memory_limit)]
     for members in shown(blocks, len(blocks), "Describing edges", progress):
         _fill_dense(graph, members, walk_length, pair, node)
     pair[:, walk_length] = 1
-    common = (graph @ graph).tocsr()
-    pair[:, walk_length + 1] = np.log1p(_at(common, v, u))
+    pair[:, walk_length + 1] = np.log1p(_at(graph @ graph, v, u))
     node[:, walk_length + 1] = np.log1p(np.diff(graph.indptr))
-    size = _ring_sizes(graph, v, max_ring)  # [nnz], 0 for none
+    reached = np.bincount(component)[component[v]]  # at most, in a search for rings
+    size = _ring_sizes(graph, v, max_ring, reached)  # [nnz], 0 for none
     inverse = np.divide(1, size, out=np.zeros(len(size)), where=size > 0)
     largest = np.zeros(num_nodes)
     np.maximum.at(largest, v, inverse)
     for rows, found in ((pair, inverse), (node, largest)):
         rows[:, walk_length + 2] = found > 0
         rows[:, walk_length + 3] = found
-    loop = source == target
-    edge = np.empty((len(source), pair.shape[1]))
-    edge[loop] = node[source[loop]]
-    numbered = csr_array(
-        (np.arange(1, graph.nnz + 1), graph.indices, graph.indptr), shape=graph.shape
-    )
-    edge[~loop] = pair[_at(numbered, target[~loop], source[~loop]) - 1]
+    numbered = _with_data(graph, np.arange(1, graph.nnz + 1))
+    slot = num_nodes - 1 + _at(numbered, target, source)  # after those of the nodes
+    rows = np.concatenate([node, pair])
+    edge = rows[np.where(source == target, target, slot)]
     return ContinuousStructure(edge, node)
 
 
@@ -112,9 +111,8 @@ def _simple(source: NDArray, target: NDArray, num_nodes: int) -> csr_array:
     return graph
 
 
-def _components(graph: csr_array, memory_limit: int) -> Iterator[NDArray]:
-    """The components, those of equally many nodes together: [C, n]."""
-    _, component = connected_components(graph, directed=False)
+def _components(component: NDArray, memory_limit: int) -> Iterator[NDArray]:
+    """The nodes of the components, those of equally many together: [C, n]."""
     order = np.argsort(component, kind="stable")
     size = np.bincount(component)
     first = np.cumsum(size) - size
@@ -165,18 +163,17 @@ def _fill_dense(
     pair[slots, -1] = own[c, v] + own[c, u] - 2 * green[c, v, u]
 
 
-def _ring_sizes(graph: csr_array, v: NDArray, largest: int) -> NDArray:
+def _ring_sizes(
+    graph: csr_array, v: NDArray, largest: int, reached: NDArray
+) -> NDArray:
     """The size of the smallest ring through each edge (v, u), 0 for none: [nnz].
 
     A search from v that leaves out its edge to u, and never returns to v.
     """
     size = np.zeros(graph.nnz, np.int64)
-    links = csr_array(
-        (np.ones(graph.nnz, bool), graph.indices, graph.indptr), shape=graph.shape
-    )
-    degree = np.diff(graph.indptr)
-    work = np.cumsum(degree[v] * degree[graph.indices]) // 2**18
-    for block in np.split(np.arange(graph.nnz), np.flatnonzero(np.diff(work)) + 1):
+    links = _with_data(graph, np.ones(graph.nnz, bool))
+    number = np.cumsum(reached * _ENTRY_BYTES) // _BLOCK_BYTES
+    for block in np.split(np.arange(graph.nnz), np.flatnonzero(np.diff(number)) + 1):
         open_, u = block, graph.indices[block]
         begin = _rows_of_ones(v[block], graph.shape[0])
         end = _rows_of_ones(u, graph.shape[0])
@@ -211,6 +208,11 @@ def _slots(graph: csr_array, nodes: NDArray) -> NDArray:
     degree = np.diff(graph.indptr)[nodes]
     begin = np.repeat(graph.indptr[nodes] - np.cumsum(degree) + degree, degree)
     return begin + np.arange(len(begin))
+
+
+def _with_data(pattern: csr_array, data: NDArray) -> csr_array:
+    """A matrix with the entries of ``pattern`` and other values."""
+    return csr_array((data, pattern.indices, pattern.indptr), shape=pattern.shape)
 
 
 def _at(matrix: csr_array, rows: NDArray, columns: NDArray) -> NDArray:

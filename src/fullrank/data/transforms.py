@@ -61,9 +61,7 @@ class AddStructuralColors(BaseTransform):
             node_labels=_attribute(data, self.node_labels),
             edge_labels=_attribute(data, self.edge_labels),
         )
-        data.edge_color = torch.from_numpy(colors.edge).to(data.edge_index.device)
-        data.node_color = torch.from_numpy(colors.node).to(data.edge_index.device)
-        return data
+        return _attached(data, *colors)
 
     def pack(self, graphs: PackedGraphs, progress: bool = False) -> PackedGraphs:
         """The packed set with the colours of all its graphs stored in it.
@@ -77,8 +75,7 @@ class AddStructuralColors(BaseTransform):
             edge_labels=_stored(graphs, "edge", self.edge_labels),
             progress=progress,
         )
-        colored = graphs.with_array("edge", "edge_color", colors.edge)
-        return colored.with_array("node", "node_color", colors.node)
+        return _stored_with(graphs, *colors)
 
     def _colors(
         self, edge_index: np.ndarray, num_nodes: int, **others: Any
@@ -122,16 +119,12 @@ class AddContinuousStructure(BaseTransform):
 
     def forward(self, data: Data) -> Data:
         found = self._describe(data.edge_index.cpu().numpy(), data.num_nodes)
-        data.edge_color = torch.from_numpy(found.edge).to(data.edge_index.device)
-        data.node_color = torch.from_numpy(found.node).to(data.edge_index.device)
-        return data
+        return _attached(data, *found)
 
     def pack(self, graphs: PackedGraphs, progress: bool = False) -> PackedGraphs:
         """The packed set with the numbers of all its graphs stored, in float32."""
         found = self._describe(graphs.edge_index, int(graphs.node_ptr[-1]), progress)
-        edge, node = (rows.astype(np.float32) for rows in found)
-        described = graphs.with_array("edge", "edge_color", edge)
-        return described.with_array("node", "node_color", node)
+        return _stored_with(graphs, *(rows.astype(np.float32) for rows in found))
 
     def _describe(
         self, edge_index: np.ndarray, num_nodes: int, progress: bool = False
@@ -147,6 +140,19 @@ class AddContinuousStructure(BaseTransform):
 
     def __repr__(self) -> str:
         return f"{self.__class__.__name__}(walk_length={self.walk_length})"
+
+
+def _attached(data: Data, edge: np.ndarray, node: np.ndarray) -> Data:
+    data.edge_color = torch.from_numpy(edge).to(data.edge_index.device)
+    data.node_color = torch.from_numpy(node).to(data.edge_index.device)
+    return data
+
+
+def _stored_with(
+    graphs: PackedGraphs, edge: np.ndarray, node: np.ndarray
+) -> PackedGraphs:
+    colored = graphs.with_array("edge", "edge_color", edge)
+    return colored.with_array("node", "node_color", node)
 
 
 def _attribute(data: Data, name: str | None) -> np.ndarray | None:
