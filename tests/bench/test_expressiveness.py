@@ -33,6 +33,29 @@ def test_features_alone_stay_within_1wl(name):
 
 
 @pytest.mark.parametrize(
+    "name", ["GIN-0 + virtual node", "DeeperGCN", "DiffPool", "CapsGNN", "MPNN"]
+)
+def test_networks_within_1wl(name):
+    row = measure(BY_NAME[name], load_suite("classic"), relabelings=2)
+    assert row.count == row.copies_told_apart == 0
+
+
+def test_networks_beyond_1wl():
+    """PPGN is as strong as 3-WL, which confuses strongly regular graphs of equal
+    parameters; local neighbourhoods of triples, as in the 1-2-3-GNN, see beyond that.
+    PATCHY-SAN orders nodes, but reads their features only, which are all alike."""
+    classic = load_suite("classic")
+    rows = {
+        name: measure(BY_NAME[name], classic, relabelings=2)
+        for name in ("PPGN", "1-2-3-GNN", "PATCHY-SAN")
+    }
+    assert all(row.copies_told_apart == 0 for row in rows.values())
+    assert rows["PPGN"].told_apart == {"cycles": 4, "molecules": 1, "srg": 0, "cfi": 2}
+    assert rows["1-2-3-GNN"].told_apart["srg"] > 0
+    assert rows["PATCHY-SAN"].told_apart["srg"] == 0
+
+
+@pytest.mark.parametrize(
     ("level", "cycles", "molecules", "srg", "cfi", "csl"),
     [
         ("degrees", 0, 0, 0, 0, 0),

@@ -24,7 +24,7 @@ from fullrank.bench.structure import structural_levels
 from fullrank.data import AddContinuousStructure
 from fullrank.errors import DataError
 from fullrank.lab import PairSuite, separates
-from fullrank.nn import GraphNet
+from fullrank.nn import make_network
 from fullrank.train.files import Record
 from fullrank.train.model import degree_histogram
 
@@ -51,6 +51,8 @@ class Contestant:
         relabelings: Of every graph, if not as many as for the other models.
         after: A model that never tells more apart: only the pairs that it leaves equal
             are measured, and the others count as told apart.
+        network: The name of another network than a GraphNet.
+        network_args: Further arguments of the network.
     """
 
     name: str
@@ -59,21 +61,39 @@ class Contestant:
     conv_args: dict[str, Any] = field(default_factory=dict)
     relabelings: int | None = None
     after: "Contestant | None" = None
+    network: str = "graph-net"
+    network_args: dict[str, Any] = field(default_factory=dict)
 
-    def model(self, suite: PairSuite, seed: int) -> GraphNet:
+    def model(self, suite: PairSuite, seed: int) -> torch.nn.Module:
         """An untrained network for the graphs of a suite."""
-        arguments = dict(self.conv_args)
+        arguments = dict(self.network_args)
+        if self.network == "graph-net":
+            arguments |= {"conv": self.conv, "conv_args": dict(self.conv_args)}
         if self.conv == "pna":
-            arguments["deg"] = degree_histogram(suite.graphs)
+            arguments["conv_args"]["deg"] = degree_histogram(suite.graphs)
+        if self.network == "patchy-san":  # reads all nodes
+            arguments["width"] = max(graph.num_nodes for graph in suite.graphs)
         torch.manual_seed(seed)
-        return GraphNet(
-            suite.num_features,
-            WIDTH,
-            WIDTH,
-            LAYERS,
-            conv=self.conv,
-            conv_args=arguments,
+        return make_network(
+            self.network,
+            in_channels=suite.num_features,
+            hidden_channels=WIDTH,
+            out_channels=WIDTH,
+            num_layers=LAYERS,
+            **arguments,
         )
+
+
+# Not DTNN, which reads coordinates, nor HIMP, which reads junction trees of molecules:
+# finding the rings of dense graphs takes minutes.
+_NETWORKS = {
+    "DeeperGCN": "deeper-gcn",
+    "DiffPool": "diffpool",
+    "CapsGNN": "capsgnn",
+    "MPNN": "mpnn",
+    "PATCHY-SAN": "patchy-san",
+    "1-2-3-GNN": "k-gnn",
+}
 
 
 def contestants() -> list[Contestant]:
@@ -90,6 +110,9 @@ def contestants() -> list[Contestant]:
         Contestant("PNA", "pna"),
         Contestant("ExpC-4", "expc"),
         Contestant("CombC", "combc"),
+        Contestant("GIN-0 + virtual node", "gin0", network_args={"virtual_node": True}),
+        *(Contestant(name, "", network=network) for name, network in _NETWORKS.items()),
+        Contestant("PPGN", "", network="ppgn", network_args={"readout": "sum"}),
         Contestant("ExpC-4 + continuous", "expc-continuous", AddContinuousStructure()),
         *(
             Contestant(f"ExpC-4 + {name}", "expc-structural", colors)

@@ -1,5 +1,7 @@
+import pytest
 import torch
 
+from fullrank.errors import ConfigError
 from fullrank.nn.models import PPGN
 from nn.models.graphs import random_graph
 
@@ -16,8 +18,16 @@ def test_a_block_by_hand():
     tensor[..., 5] = torch.cdist(graph.pos, graph.pos)
     block = net.blocks[0]
     left, right = block.left(tensor), block.right(tensor)
-    product = torch.stack([left[..., c] @ right[..., c] for c in range(4)], -1) / 5
+    product = torch.stack([left[..., c] @ right[..., c] for c in range(4)], -1)
     out = block.skip(torch.cat([tensor, product], dim=-1))
     own = torch.eye(5, dtype=torch.bool)
     read = torch.cat([out[own].amax(dim=0), out[~own].amax(dim=0)])
     assert torch.allclose(net(graph)[0], net.head(read), atol=1e-10)
+    net.readout = "sum"
+    read = torch.cat([out[own].sum(dim=0), out[~own].sum(dim=0)])
+    assert torch.allclose(net(graph)[0], net.head(read), atol=1e-10)
+
+
+def test_unknown_readout():
+    with pytest.raises(ConfigError, match="'mean'"):
+        PPGN(3, 4, 1, readout="mean")

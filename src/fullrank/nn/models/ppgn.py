@@ -1,7 +1,9 @@
 import torch
 from torch import Tensor
 from torch_geometric.data.data import BaseData
+from torch_geometric.nn.dense.linear import Linear
 
+from fullrank.errors import ConfigError
 from fullrank.nn.conv.base import EdgeDim
 from fullrank.nn.models.inputs import BatchNetwork, Channels, Graphs
 
@@ -18,9 +20,11 @@ class PPGN(BatchNetwork):
         \mathbf{X}' = m_3([\mathbf{X} \Vert m_1(\mathbf{X}) \cdot m_2(\mathbf{X})])
 
     with MLPs :math:`m_i` on each pair and a product of matrices channel by channel.
-    Maxima of the diagonal and of the rest are read out after the last block. Graphs of
-    the same size are computed together, so nothing is padded. Memory grows with the
-    square of the number of nodes, time with its cube.
+    The diagonal and the rest are read out after the last block, by maxima as in the
+    authors' code, or by sums as in the proof that the network is as strong as 2-FWL:
+    maxima see which values there are, not how many. Graphs of the same size are
+    computed together, so nothing is padded. Memory grows with the square of the number
+    of nodes, time with its cube.
 
     Published setting: 3 blocks of width 400, MLPs of 2 layers; on QM9 the readout of
     the last block and three linear layers (512, 256), Adam with 1e-4, times 0.8 every
@@ -33,6 +37,7 @@ class PPGN(BatchNetwork):
         num_layers: Number of blocks.
         edge_dim: Number of edge features, or category counts, or :obj:`None`.
         dropout: Probability of the dropout in the head.
+        readout: ``"max"`` or ``"sum"``.
     """
 
     def __init__(
@@ -44,8 +49,12 @@ class PPGN(BatchNetwork):
         *,
         edge_dim: EdgeDim = None,
         dropout: float = 0.0,
+        readout: str = "max",
     ) -> None:
         super().__init__(in_channels, hidden_channels, num_layers, edge_dim, dropout)
+        if readout not in ("max", "sum"):
+            raise ConfigError(f"readout must be 'max' or 'sum', got {readout!r}")
+        self.readout = readout
         d = hidden_channels
         channels = d + 2 + self.edge_width  # nodes, adjacency, distance, edges
         self.blocks = torch.nn.ModuleList(
@@ -75,7 +84,7 @@ class PPGN(BatchNetwork):
             tensor = together.view(len(which), n, n, -1)
             for block in self.blocks:
                 tensor = block(tensor)
-            for i, row in zip(which, _diagonal_and_rest(tensor), strict=True):
+            for i, row in zip(which, self._read(tensor), strict=True):
                 rows[i] = row
         return self.head(torch.stack(rows))
 
@@ -96,35 +105,47 @@ class PPGN(BatchNetwork):
             columns[edge, 2:] = graphs.edge_attr
         return torch.cat([diagonal, columns], dim=1)
 
+    def _read(self, x: Tensor) -> Tensor:
+        """Return the diagonal and the rest of each channel, ``[B, 2 c]``."""
+        n = x.size(1)
+        own = torch.eye(n, dtype=torch.bool, device=x.device)
+        diagonal, rest = x[:, own], x[:, ~own]  # [B, n, c], [B, n² - n, c]
+        if self.readout == "sum":
+            parts = diagonal.sum(dim=1), rest.sum(dim=1)
+        elif n == 1:  # there is no rest
+            parts = diagonal[:, 0], torch.zeros_like(diagonal[:, 0])
+        else:
+            parts = diagonal.amax(dim=1), rest.amax(dim=1)
+        return torch.cat(parts, dim=1)
+
 
 class _Block(torch.nn.Module):
     def __init__(self, in_channels: int, out_channels: int) -> None:
         super().__init__()
         self.left = _mlp(in_channels, out_channels)
         self.right = _mlp(in_channels, out_channels)
-        self.skip = torch.nn.Linear(in_channels + out_channels, out_channels)
+        self.skip = _linear(in_channels + out_channels, out_channels)
 
     def forward(self, x: Tensor) -> Tensor:  # [B, n, n, c]
         left, right = self.left(x).movedim(-1, 1), self.right(x).movedim(-1, 1)
-        # Divided by n, or values grow with the size of the graph from block to block.
-        product = (left @ right / x.size(1)).movedim(1, -1)
+        product = (left @ right).movedim(1, -1)
         return self.skip(torch.cat([x, product], dim=-1))
 
 
 def _mlp(in_channels: int, out_channels: int) -> torch.nn.Sequential:
     return torch.nn.Sequential(
-        torch.nn.Linear(in_channels, out_channels),
+        _linear(in_channels, out_channels),
         torch.nn.ReLU(),
-        torch.nn.Linear(out_channels, out_channels),
+        _linear(out_channels, out_channels),
         torch.nn.ReLU(),
     )
 
 
-def _diagonal_and_rest(x: Tensor) -> Tensor:
-    """Return the maxima of each channel, ``[B, 2 c]``."""
-    n = x.size(1)
-    own = torch.eye(n, dtype=torch.bool, device=x.device)[..., None]
-    diagonal = x.masked_fill(~own, -torch.inf).amax(dim=(1, 2))
-    if n == 1:  # there is no rest
-        return torch.cat([diagonal, torch.zeros_like(diagonal)], dim=1)
-    return torch.cat([diagonal, x.masked_fill(own, -torch.inf).amax(dim=(1, 2))], dim=1)
+def _linear(in_channels: int, out_channels: int) -> Linear:
+    """Return a linear layer that starts as in the authors' code."""
+    return Linear(
+        in_channels,
+        out_channels,
+        weight_initializer="glorot",
+        bias_initializer="zeros",
+    )
