@@ -3,7 +3,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: run test test-slow lint bench clean
+.PHONY: run test test-slow lint bench release-check clean
 
 $(STAMP): pyproject.toml constraints.txt
 	@echo "Setting up .venv (some minutes the first time)"
@@ -32,6 +32,9 @@ bench: $(STAMP)  ## every benchmark, in full
 	$(BIN)/fullrank bench loading
 	$(BIN)/fullrank bench train
 	$(BIN)/fullrank bench structure
+
+release-check: $(STAMP)  ## distributions, each extra in a fresh environment, quick start
+	$(BIN)/python -m pytest -m slow -v tests/release
 
 clean:
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache
