@@ -1,4 +1,4 @@
-"""Let the C library keep the memory that training asks for again and again."""
+"""Keep glibc from returning memory that training will need again."""
 
 import ctypes
 import sys
@@ -12,11 +12,12 @@ _PAD = 2**26
 
 
 def keep_memory() -> bool:
-    """Stop glibc from returning every large temporary to the system at once.
+    """Stop glibc from returning large temporaries to the system immediately.
 
-    Otherwise each of them is mapped, zeroed page by page and unmapped again, which
-    takes longer than the arithmetic on it. For the program's entry point only: a
-    library must not change how its host allocates. Returns whether it was done.
+    By default each of them is mapped, zeroed page by page and unmapped again, which
+    takes longer than the arithmetic. Call this only from the entry point of a program:
+    a library must not change how its host allocates memory. Returns whether the
+    settings were changed.
     """
     if not sys.platform.startswith("linux"):
         return False

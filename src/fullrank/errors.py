@@ -1,26 +1,40 @@
-"""What a user can put right. The program turns these, and nothing else, into one
-sentence; any other exception is a bug and is shown as one."""
+"""Errors that the user can fix.
+
+The program shows these, and no others, as a one-line message; any other exception is a
+bug and is reported as one.
+"""
 
 import difflib
 from collections.abc import Iterable
 
+LONGEST_MESSAGE = 2000
 LONGEST_QUOTE = 60
 
 
 class FullrankError(ValueError):
-    """What is wrong, and what to do about it."""
+    """What is wrong, and how to fix it.
+
+    The middle of a very long message, which may quote a damaged file, is left out.
+    """
+
+    def __str__(self) -> str:
+        text = super().__str__()
+        if len(text) <= LONGEST_MESSAGE:
+            return text
+        half = LONGEST_MESSAGE // 2
+        return f"{text[:half]} … {text[-half:]}"
 
 
 class DataError(FullrankError):
-    """A file, a table, a folder or a graph that cannot be read as it is."""
+    """A file, table, folder or graph that cannot be read."""
 
 
 class ConfigError(FullrankError):
-    """A configuration or an argument that cannot be run."""
+    """An invalid configuration or argument."""
 
 
 class RunError(FullrankError):
-    """A run, or a folder of runs, that cannot be read or continued."""
+    """A run, or a folder of runs, that cannot be read or resumed."""
 
 
 class ModelError(FullrankError):
@@ -28,11 +42,11 @@ class ModelError(FullrankError):
 
 
 class MissingPackage(FullrankError, ModuleNotFoundError):
-    """A package that an optional part of fullrank needs."""
+    """An optional package that is not installed."""
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """``" (did you mean 'MUTAG'?)"``, or nothing if nothing is near."""
+    """``" (did you mean 'MUTAG'?)"``, or an empty string if no name is similar."""
     by_lower = {k.lower(): k for k in known}
     found = difflib.get_close_matches(name.lower(), by_lower, n=1)
     return f" (did you mean {by_lower[found[0]]!r}?)" if found else ""

@@ -1,9 +1,9 @@
-"""Ctrl-C: the program stops within seconds, wherever it is, and leaves no half file.
+"""Ctrl-C: the program stops within seconds and never leaves incomplete files.
 
-Every file that fullrank writes is complete or not there at all, so ending the process
-is safe at any moment. Where code polls (`stoppable`), the first Ctrl-C is only noted,
-so that a run can stop between two batches and say how far it came; elsewhere the
-program exits. After a second Ctrl-C, or a grace period, it ends wherever it is.
+All files are written atomically, so the process can be ended at any time. In code that
+polls (`stoppable`), the first Ctrl-C only sets a flag, so that a run can stop between
+two batches and report its progress; elsewhere the program exits. After a second Ctrl-C
+or a grace period, the process ends immediately.
 """
 
 import contextlib
@@ -18,10 +18,10 @@ from types import FrameType
 from typing import Any
 
 GRACE_SECONDS = 8.0
-STATUS = 130  # what a shell reports for a program that ended by Ctrl-C
-#: Set for a program that must end with the one that started it.
+STATUS = 130  # the shell convention for a program that was ended by Ctrl-C
+#: Set for a process that must end together with its parent.
 PARENT_VARIABLE = "FULLRANK_PARENT_HOLDS_STDIN"
-_MESSAGE = "stopped; the same command resumes where it was"
+_MESSAGE = "stopped; run the same command again to resume"
 
 
 class Interrupted(Exception):
@@ -32,7 +32,7 @@ class _State:
     asked = False
     polled = 0
     said = False
-    before: Any = None  # what handles Ctrl-C of a library's user
+    before: Any = None  # the SIGINT handler of an application that uses the library
 
 
 _state = _State()
@@ -44,15 +44,15 @@ def asked() -> bool:
 
 
 def install() -> None:
-    """Make Ctrl-C end this process soon; for the program, not for a library.
+    """Handle Ctrl-C in this process; for the program, not for a library.
 
-    It works also where SIGINT was inherited as ignored, as in a shell's background job.
+    This works even if SIGINT was inherited as ignored, as in a background job.
     """
     reader, writer = socket.socketpair()
     writer.setblocking(False)
     signal.set_wakeup_fd(writer.fileno(), warn_on_full_buffer=False)
     signal.signal(signal.SIGINT, _handle)
-    # Where Python cannot raise, such as in a destructor, it would print a traceback.
+    # Where Python cannot raise, such as in a destructor, it prints a traceback.
     sys.unraisablehook = _show_unless_stopping
     threading.Thread(target=_watch, args=(reader, writer), daemon=True).start()
     if os.environ.pop(PARENT_VARIABLE, None):
@@ -60,13 +60,13 @@ def install() -> None:
 
 
 def leave() -> None:
-    """Let Ctrl-C do nothing while the interpreter ends, which would die of it."""
+    """Ignore Ctrl-C while the interpreter shuts down, which it would interrupt."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 @contextlib.contextmanager
 def stoppable() -> Iterator[None]:
-    """While entered, Ctrl-C is noted for `asked`, which the code inside must poll."""
+    """Inside the context, Ctrl-C sets the flag that `asked` returns; poll it."""
     before = signal.getsignal(signal.SIGINT)
     # Python delivers signals to the main thread only.
     ours = threading.current_thread() is threading.main_thread() and before != _handle
@@ -85,7 +85,7 @@ def stoppable() -> Iterator[None]:
 
 def _handle(number: int, frame: FrameType | None) -> None:
     again, _state.asked = _state.asked, True
-    if _state.before is not None:  # in somebody's program, which may decide itself
+    if _state.before is not None:  # an application, which has its own handler
         if again and callable(_state.before):
             _state.before(number, frame)
     elif again or _is_importing(frame):
@@ -96,8 +96,8 @@ def _handle(number: int, frame: FrameType | None) -> None:
 
 
 def _is_importing(frame: FrameType | None) -> bool:
-    """Whether a module is being imported: an exception in the middle of that is not
-    safe in compiled ones, and there is nothing to clean up."""
+    """Whether a module is being imported: compiled modules do not survive an exception
+    there, and there is nothing to clean up."""
     while frame is not None:
         if frame.f_code.co_filename.startswith("<frozen importlib"):
             return True
@@ -106,9 +106,9 @@ def _is_importing(frame: FrameType | None) -> bool:
 
 
 def _watch(reader: socket.socket, writer: socket.socket) -> None:
-    """End the process some time after the first Ctrl-C, whatever it is doing.
+    """End the process when the grace period after the first Ctrl-C is over.
 
-    The bytes come from the signal itself, even while the main thread computes.
+    The signal handler in C writes the bytes, even while the main thread computes.
     """
     while int.from_bytes(reader.recv(1)) != signal.SIGINT:
         pass
@@ -117,9 +117,9 @@ def _watch(reader: socket.socket, writer: socket.socket) -> None:
 
 
 def _end_with_parent() -> None:
-    """Stop when standard input is closed: the program that holds it is gone."""
+    """Stop when standard input is closed, because the parent process is gone."""
     with contextlib.suppress(OSError):
-        while os.read(0, 1024):  # not sys.stdin, whose lock would outlive the program
+        while os.read(0, 1024):  # not sys.stdin, whose lock outlives the program
             pass
     os.kill(os.getpid(), signal.SIGINT)
 

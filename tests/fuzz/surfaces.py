@@ -251,7 +251,7 @@ def spoil_packed(folder: Path, random: Random) -> None:
             content = json.loads(header.read_text())
             content["sha256"] = header_checksum(content)
             header.write_text(json.dumps(content))
-        except (ValueError, TypeError, RecursionError):
+        except (AttributeError, ValueError, TypeError, RecursionError):
             pass
 
 

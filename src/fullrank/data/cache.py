@@ -1,4 +1,4 @@
-"""Where prepared sets live, and how each is prepared once."""
+"""The cache of prepared data sets."""
 
 import logging
 import os
@@ -25,10 +25,10 @@ def data_root(root: str | Path | None = None) -> Path:
 
 
 def prepared(folder: Path, prepare: Callable[[Path], None]) -> PackedGraphs:
-    """Open the set in ``folder``; have it written there first if it is not yet.
+    """Open the set in ``folder``, which ``prepare`` creates if necessary.
 
-    Of several processes that come at once, one prepares and the others wait for it. A
-    set that is incomplete or of another version is prepared again.
+    If several processes need the same set, one prepares it and the others wait. A set
+    that is damaged or of another version is prepared again.
     """
     try:
         return PackedGraphs.open(folder)
@@ -44,18 +44,18 @@ def prepared(folder: Path, prepare: Callable[[Path], None]) -> PackedGraphs:
             if folder.exists():
                 logging.getLogger(__name__).warning("preparing again: %s", found)
             for unfinished in folder.parent.glob(f".{escape(folder.name)}.*/"):
-                shutil.rmtree(unfinished)  # of a process that was killed
+                shutil.rmtree(unfinished)  # left by a process that was killed
             prepare(folder)
     return PackedGraphs.open(folder)
 
 
 def prepared_sets(root: Path) -> dict[str, list[Path]]:
-    """The folders of the prepared sets in ``root``, by the name of the data set."""
+    """The folders of the prepared sets in ``root`` by name of the data set."""
     found: dict[str, list[Path]] = {}
     for header in sorted(root.glob(f"[!.]*/{HEADER}")):
         folder = header.parent
         try:
-            name = read(folder).header["info"]["name"]
+            name = str(read(folder).header["info"]["name"])
         except (PackedFileError, KeyError, TypeError):
             name = folder.name
         found.setdefault(name, []).append(folder)
@@ -65,7 +65,7 @@ def prepared_sets(root: Path) -> dict[str, list[Path]]:
 def shown(
     items: Iterable[T], total: int | None, what: str, progress: bool
 ) -> Iterator[T]:
-    """Pass ``items`` on with a progress bar, if a person is there to see it."""
+    """Yield ``items`` and show a progress bar if standard error is a terminal."""
     from rich.console import Console
     from rich.progress import track
 

@@ -1,4 +1,4 @@
-"""Files from elsewhere: fetched, unpacked and read with errors that name the line."""
+"""Download, unpack and read files, with errors that name the line."""
 
 import gzip
 import hashlib
@@ -28,13 +28,13 @@ class _Empty(DataError):
 
 
 def in_mirror(url: str, mirror: Path | None, *other_names: str) -> Path | None:
-    """What the mirror has of the archive at ``url``; None if there is no mirror.
+    """The mirror's copy of the archive at ``url``; None if there is no mirror.
 
     Args:
         url: The official address.
-        mirror: A folder that holds the archive under its own name, or its content as a
-            folder; ``$FULLRANK_MIRROR`` by default.
-        other_names: Under which the mirror may hold it, too.
+        mirror: A folder that contains the archive, or its unpacked content as a folder;
+            ``$FULLRANK_MIRROR`` by default.
+        other_names: Alternative names of the copy.
     """
     chosen = mirror or os.environ.get(MIRROR_VARIABLE)
     if not chosen:
@@ -44,11 +44,11 @@ def in_mirror(url: str, mirror: Path | None, *other_names: str) -> Path | None:
     for candidate in (Path(chosen).expanduser() / n for n in names):
         if candidate.exists():
             return candidate
-    raise DataError(f"the mirror {chosen} holds none of {', '.join(names)}")
+    raise DataError(f"the mirror {chosen} contains none of {', '.join(names)}")
 
 
 def downloaded(url: str, root: Path) -> Path:
-    """The archive at ``url``, which is kept in ``raw`` below the folder ``root``."""
+    """The archive at ``url``, downloaded to ``root/raw`` if it is not there yet."""
     kept = root / "raw" / url.rsplit("/", 1)[-1]
     if not kept.exists():
         _download(url, kept)
@@ -56,7 +56,7 @@ def downloaded(url: str, root: Path) -> Path:
 
 
 def content_digest(path: Path) -> str:
-    """A hash of what a file, or every file in a folder, contains."""
+    """A hash of the content of a file, or of all files in a folder."""
     if path.is_file():
         with reading(path), path.open("rb") as stream:
             return hashlib.file_digest(stream, "sha256").hexdigest()
@@ -64,7 +64,7 @@ def content_digest(path: Path) -> str:
 
 
 def files_digest(folder: Path, files: Iterable[Path]) -> str:
-    """A hash of what these files in ``folder`` are called and contain."""
+    """A hash of the names and contents of these files in ``folder``."""
     found = [
         (file.relative_to(folder).as_posix(), content_digest(file)) for file in files
     ]
@@ -82,13 +82,13 @@ def _download(url: str, file: Path) -> None:
             shutil.copyfileobj(stream, target)
         announced = stream.headers.get("Content-Length", unfinished.stat().st_size)
         if unfinished.stat().st_size != int(announced):
-            raise ConnectionError(f"it ended before all {announced} bytes had come")
+            raise ConnectionError(f"the connection closed before all {announced} bytes")
         os.replace(unfinished, file)
     except (urllib.error.URLError, TimeoutError, ConnectionError) as error:
         reason = getattr(error, "reason", error)
         raise DataError(
-            f"cannot download {url} ({reason}); put this file at {file}, or name a "
-            f"folder that holds it by the option mirror or ${MIRROR_VARIABLE}"
+            f"cannot download {url} ({reason}); save this file as {file}, or set the "
+            f"option mirror or ${MIRROR_VARIABLE} to a folder that contains it"
         ) from error
     except OSError as error:
         raise DataError(f"cannot write {file}: {error.strerror}") from error
@@ -98,9 +98,9 @@ def _download(url: str, file: Path) -> None:
 
 @contextmanager
 def unpacked(source: Path, scratch: Path) -> Iterator[Path]:
-    """A folder with what is in ``source``, which is a folder or a zip archive.
+    """A folder with the content of ``source``, which is a folder or a zip archive.
 
-    An archive is unpacked below ``scratch`` and removed again.
+    An archive is unpacked to a temporary folder in ``scratch``.
     """
     if source.is_dir():
         yield source
@@ -114,8 +114,8 @@ def unpacked(source: Path, scratch: Path) -> Iterator[Path]:
                     inside = (Path(folder) / member).resolve()
                     if not inside.is_relative_to(Path(folder).resolve()):
                         raise DataError(
-                            f"{source} holds {member!r}, which would land outside the "
-                            f"folder it is unpacked to; do not trust this file"
+                            f"{source} contains {member!r}, which would be unpacked "
+                            f"outside the target folder; do not trust this file"
                         )
                 archive.extractall(folder)
         except DataError:
@@ -124,10 +124,10 @@ def unpacked(source: Path, scratch: Path) -> Iterator[Path]:
             *_CORRUPT,
             RuntimeError,
             ValueError,
-        ) as error:  # such as a missing password
+        ) as error:  # encrypted, for example
             raise DataError(
-                f"{source} is not an intact zip archive ({error}); delete it and fetch "
-                f"it again"
+                f"{source} is not an intact zip archive ({error}); delete it and "
+                f"download it again"
             ) from error
         except OSError as error:
             raise DataError(f"cannot unpack {source} to {scratch}: {error}") from error
@@ -135,7 +135,7 @@ def unpacked(source: Path, scratch: Path) -> Iterator[Path]:
 
 
 def _refuse_bomb(source: Path, archive: zipfile.ZipFile) -> None:
-    """Text compresses well, but not without limit."""
+    """Refuse an archive with a compression ratio that data files do not reach."""
     packed = source.stat().st_size
     size = sum(member.file_size for member in archive.infolist())
     if size > _LARGEST_UNPACKED_RATIO * packed:
@@ -151,19 +151,19 @@ def read_numbers(
     rows: int | None = None,
     missing: bool = False,
 ) -> np.ndarray:
-    """A table of numbers without a header, ``[rows, columns]``; ``.gz`` is unpacked.
+    """A table of numbers without a header, ``[rows, columns]``; may be gzipped.
 
     Args:
         dtype: ``np.int64``, or ``np.float64`` for numbers that are finite in float32.
-        rows: How many there must be.
-        missing: Whether numbers may be left out or ``nan``.
+        rows: The required number of rows.
+        missing: Whether cells may be empty or ``nan``.
     """
     with reading(file, dtype):
         try:
             values = _open(file, dtype).read().to_numpy()
         except _Empty:
             values = np.empty((0, 0), dtype)
-    # pandas fills short rows with nan, so rows of different lengths are found here too.
+    # pandas pads short rows with nan, so this also finds rows of different lengths.
     if dtype is np.float64 and not fits_float32(values).all():
         problem = _first_wrong_line(file, dtype, missing)
         if problem:
@@ -177,7 +177,7 @@ def read_numbers(
 def read_column(
     file: Path, dtype: type = np.int64, rows: int | None = None
 ) -> np.ndarray:
-    """The only column of such a table, ``[rows]``."""
+    """A table with a single column, ``[rows]``."""
     values = read_numbers(file, dtype, rows)
     if values.shape[1] > 1:
         raise DataError(f"{file}, line 1: {values.shape[1]} columns instead of 1")
@@ -185,12 +185,12 @@ def read_column(
 
 
 def fits_float32(values: Any) -> Any:
-    """Whether each number is finite, also in single precision."""
+    """Whether each number is finite in single precision."""
     return np.abs(values) <= np.finfo(np.float32).max
 
 
 class NumberStream:
-    """A table of numbers without a header, read some rows at a time."""
+    """A table of numbers without a header that is read in blocks of rows."""
 
     def __init__(self, file: Path, columns: int, dtype: type = np.int64) -> None:
         self._file, self._columns, self._dtype = file, columns, dtype
@@ -223,7 +223,7 @@ class NumberStream:
         return values
 
     def finish(self) -> None:
-        """Complain if there are rows left."""
+        """Raise an error if there are rows left."""
         nothing = suppress(_Empty, StopIteration)
         with reading(self._file, self._dtype), nothing:
             self._table = self._table or _open(self._file, self._dtype)
@@ -231,7 +231,7 @@ class NumberStream:
                 raise DataError(f"{self._file} has more than {self._line} lines")
 
     def check(self, right: np.ndarray, problem: Callable[[int], str]) -> None:
-        """Complain about the first of the rows taken last that is not right."""
+        """Raise an error for the first row of the last block that is not right."""
         if right.all():
             return
         row = int(np.flatnonzero(~right)[0])
@@ -257,8 +257,8 @@ def _open(file: Path, dtype: type) -> Any:
 
 @contextmanager
 def reading(file: Path, dtype: type | None = None) -> Iterator[None]:
-    """Turn what can go wrong while reading into an error that names the file, and
-    for numbers of type ``dtype`` the line."""
+    """Convert exceptions while reading to a `DataError` that names the file and, for
+    numbers of type ``dtype``, the line."""
     try:
         yield
     except DataError:
@@ -266,7 +266,7 @@ def reading(file: Path, dtype: type | None = None) -> Iterator[None]:
     except FileNotFoundError as error:
         raise DataError(f"{file} is missing") from error
     except _CORRUPT as error:
-        raise DataError(f"{file} is corrupt ({error}); fetch it again") from error
+        raise DataError(f"{file} is corrupt ({error}); download it again") from error
     except OSError as error:
         raise DataError(f"cannot read {file}: {error.strerror}") from error
     except (ValueError, OverflowError) as error:

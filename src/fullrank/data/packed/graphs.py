@@ -50,13 +50,13 @@ _STRUCTURE = ("node_ptr", "edge_ptr", "src", "dst")
 
 @dataclass(frozen=True)
 class Part:
-    """One stored array's share in a field of a batch.
+    """The part of a field that comes from one stored array.
 
     Args:
         array: The stored array with its level, such as ``"edge.bond"``.
-        one_hot: Give the integers of this array out as rows of so many zeros and a
-            one; an integer that is too large gives zeros only.
-        columns: Give out only these columns.
+        one_hot: Encode the integers of this array as one-hot rows of this width;
+            integers that are too large become zeros.
+        columns: Use only these columns.
     """
 
     array: str
@@ -74,7 +74,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Field:
-    """An attribute of a batch: stored arrays side by side, in one data type."""
+    """An attribute of a batch: concatenated columns of stored arrays, in one dtype."""
 
     parts: tuple[Part, ...]
     dtype: str = "float32"
@@ -119,10 +119,10 @@ class Texts(Sequence[str]):
 
 
 class Graph(NamedTuple):
-    """One graph on its way into a packed set.
+    """A single graph to be packed.
 
     ``edge_index`` is ``[2, E]``; ``arrays`` are named by level, such as ``node.x``,
-    with one value or row for the graph in ``graph.NAME``.
+    with one value or row in ``graph.NAME``.
     """
 
     num_nodes: int
@@ -140,10 +140,10 @@ class PackedGraphs:
         src, dst: The two ends of each edge, counted within its graph: ``[E]``.
         arrays: Stored arrays by level and name; ``text.NAME.utf8`` with
             ``text.NAME.ptr`` hold one string per graph.
-        fields: What a batch carries beside ``edge_index``, by attribute.
-        info: Whatever describes the set, as JSON holds it.
+        fields: The attributes of a batch besides ``edge_index``.
+        info: A description of the set that JSON can represent.
         digests: The SHA-256 of the arrays that are stored on disk.
-        folder: Where the set is stored, if it is.
+        folder: The folder that the set was opened from, if any.
     """
 
     node_ptr: np.ndarray
@@ -168,11 +168,11 @@ class PackedGraphs:
         """Check the graphs, sort their edges by destination and pack them.
 
         Args:
-            num_nodes: How many each graph has: ``[G]``.
-            edge_index: Source and destination of the edges in any order, with nodes
-                counted over all graphs: ``[2, E]``.
-            arrays: Rows in the same order as graphs, nodes and edges come here.
-            fields: By default every array becomes an attribute of its own name.
+            num_nodes: Number of nodes of each graph: ``[G]``.
+            edge_index: Edges in any order, with nodes numbered over all graphs:
+                ``[2, E]``.
+            arrays: Arrays with rows in the order of the graphs, nodes and edges.
+            fields: By default every array becomes an attribute of the same name.
         """
         arrays = {name: np.asarray(values) for name, values in (arrays or {}).items()}
         node_ptr = offsets(num_nodes)
@@ -202,7 +202,7 @@ class PackedGraphs:
         fields: Mapping[str, Field] | None = None,
         info: Mapping[str, Any] | None = None,
     ) -> "PackedGraphs":
-        """Pack single graphs; ``arrays`` are given for all of them at once."""
+        """Pack single graphs; ``arrays`` have rows for all of them."""
         if not graphs:
             raise DataError("there is no graph to pack")
         for index, graph in enumerate(graphs):
@@ -236,17 +236,17 @@ class PackedGraphs:
 
     @property
     def num_nodes(self) -> np.ndarray:
-        """How many nodes each graph has: ``[G]``."""
+        """Number of nodes of each graph: ``[G]``."""
         return np.diff(self.node_ptr)
 
     @property
     def num_edges(self) -> np.ndarray:
-        """How many directed edges each graph has: ``[G]``."""
+        """Number of directed edges of each graph: ``[G]``."""
         return np.diff(self.edge_ptr)
 
     @property
     def edge_index(self) -> np.ndarray:
-        """All edges with nodes counted over all graphs: ``[2, E]``."""
+        """All edges, with nodes numbered over all graphs: ``[2, E]``."""
         first_node = np.repeat(self.node_ptr[:-1], self.num_edges)
         return np.stack([self.src, self.dst]) + first_node
 
@@ -258,7 +258,7 @@ class PackedGraphs:
         raise DataError(f"no array {name!r}; there are {', '.join(self.arrays)}")
 
     def texts(self, name: str) -> Texts:
-        """The string of each graph that is stored as ``name``."""
+        """The strings stored as ``name``, one per graph."""
         key = f"text.{name}"
         if f"{key}.utf8" not in self.arrays:
             raise DataError(f"this set stores no text {name!r} for its graphs")
@@ -286,7 +286,7 @@ class PackedGraphs:
         for name, wanted in self.fields.items():
             content[name] = wanted.take(self.arrays, rows[wanted.level])
         content["graph_id"] = torch.from_numpy(graphs)
-        # What Batch.from_data_list leaves behind for get_example to undo it with.
+        # What get_example needs, as Batch.from_data_list stores it.
         ptr = {
             "node": torch.from_numpy(node_ptr),
             "edge": torch.from_numpy(edge_ptr),
@@ -297,8 +297,8 @@ class PackedGraphs:
         shifts = dict.fromkeys(slices, torch.zeros(len(graphs), dtype=torch.long))
         shifts["edge_index"] = ptr["node"][:-1]
 
-        # Not Batch(...): its metaclass inspects signatures, which costs more time
-        # than all the gathering above.
+        # Not Batch(...): its metaclass inspects signatures, which takes longer than
+        # gathering the arrays.
         batch = type.__call__(_batch_class())
         graph_of_node = np.repeat(np.arange(len(graphs)), num_nodes)
         content |= {"batch": torch.from_numpy(graph_of_node), "ptr": ptr["node"]}
@@ -316,9 +316,9 @@ class PackedGraphs:
         return data
 
     def with_array(self, level: str, name: str, values: np.ndarray) -> "PackedGraphs":
-        """Also give out ``values``, one row for each node, edge or graph, as ``name``.
+        """The same set with the attribute ``name``: a row per node, edge or graph.
 
-        Rows stand in the stored order: graph by graph, edges sorted by destination.
+        Rows are in the stored order: graph by graph, edges sorted by destination.
         """
         if level not in LEVELS:
             raise DataError(f"level must be one of {LEVELS}, got {level!r}")
@@ -332,7 +332,7 @@ class PackedGraphs:
         )
 
     def fingerprints(self) -> dict[str, list[Any]]:
-        """Data type, shape and SHA-256 of all that is stored, by name."""
+        """Data type, shape and SHA-256 of every stored array, by name."""
         return {
             name: [
                 stored_dtype(values),
@@ -343,7 +343,7 @@ class PackedGraphs:
         }
 
     def save(self, folder: str | Path) -> None:
-        """Write the set to ``folder``, all of it or nothing."""
+        """Write the set to ``folder`` atomically."""
         self.write(folder, [self], lambda: self.info)
 
     @staticmethod
@@ -426,7 +426,7 @@ def _check_rows(
 
 
 def _check_fields(fields: Mapping[str, Field], arrays: Mapping[str, Any]) -> None:
-    """Refuse what a batch cannot be made of."""
+    """Check that batches can be made from these fields."""
     for name, wanted in fields.items():
         if wanted.dtype not in _DTYPES:
             raise DataError(f"the field {name!r} has the data type {wanted.dtype!r}")
@@ -442,12 +442,12 @@ def _check_fields(fields: Mapping[str, Field], arrays: Mapping[str, Any]) -> Non
 
 
 def offsets(counts: np.ndarray) -> np.ndarray:
-    """Where each of ``counts`` runs of rows starts, and their total: ``[G + 1]``."""
+    """The start of each of ``counts`` blocks of rows, and the total: ``[G + 1]``."""
     return np.concatenate([[0], np.cumsum(counts, dtype=np.int64)])
 
 
 def text_arrays(name: str, texts: Sequence[str]) -> dict[str, np.ndarray]:
-    """The two stored arrays that hold one string per graph."""
+    """The two arrays that store one string per graph."""
     encoded = [text.encode() for text in texts]
     return {
         f"text.{name}.utf8": np.frombuffer(b"".join(encoded), dtype=np.uint8),
@@ -473,14 +473,14 @@ def _one_hot(values: np.ndarray, size: int, dtype: str) -> np.ndarray:
 
 @cache
 def _one_hot_rows(size: int, dtype: str) -> np.ndarray:
-    """The rows of the integers below ``size``, and one of zeros."""
+    """One-hot rows of the integers below ``size``, then a row of zeros."""
     return np.eye(size + 1, size, dtype=dtype)
 
 
 def _rows(
     ptr: np.ndarray, graphs: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The stored rows of some graphs, their offsets in the batch, their counts."""
+    """The stored rows of some graphs, their offsets in the batch, and their counts."""
     start = ptr.take(graphs)
     counts = ptr.take(graphs + 1) - start
     batch_ptr = np.zeros(len(graphs) + 1, dtype=np.int64)
@@ -491,7 +491,7 @@ def _rows(
 
 
 def _ascending(keys: np.ndarray) -> np.ndarray | None:
-    """The stable order that sorts ``keys``; None if they are sorted."""
+    """The stable order that sorts ``keys``; None if they are already sorted."""
     if len(keys) < 2 or bool((keys[1:] >= keys[:-1]).all()):
         return None
     return np.argsort(keys, kind="stable")
@@ -500,11 +500,11 @@ def _ascending(keys: np.ndarray) -> np.ndarray | None:
 def over_all_graphs(
     num_nodes: np.ndarray, num_edges: np.ndarray, edge_index: np.ndarray
 ) -> np.ndarray:
-    """Edges that count nodes within their graph, as edges that count them all.
+    """Renumber the nodes of edges from within each graph to over all graphs.
 
     Args:
-        num_nodes, num_edges: How many each graph has: ``[G]``.
-        edge_index: Graph by graph: ``[2, E]``.
+        num_nodes, num_edges: Number of nodes and edges of each graph: ``[G]``.
+        edge_index: Edges, graph by graph: ``[2, E]``.
     """
     limit = np.repeat(num_nodes, num_edges)
     outside = np.flatnonzero(((edge_index < 0) | (edge_index >= limit)).any(axis=0))
@@ -538,7 +538,7 @@ def _graph_of_edges(num_nodes: np.ndarray, edge_index: np.ndarray) -> np.ndarray
 
 
 def _own_fields(arrays: Mapping[str, np.ndarray]) -> dict[str, Field]:
-    """Every array as an attribute of its own name, floats narrow and integers wide."""
+    """Every array as an attribute of the same name, as float32 or int64."""
     fields = {}
     for key, values in arrays.items():
         level, name = key.split(".", 1)

@@ -1,4 +1,4 @@
-"""Batches of a packed set, epoch after epoch."""
+"""Batches of a packed set, epoch by epoch."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
@@ -13,25 +13,25 @@ if TYPE_CHECKING:
 
 
 class PackedLoader:
-    """Gives out the batches of one epoch each time it is iterated.
+    """Yields the batches of one epoch each time it is iterated.
 
-    The order of the graphs depends on ``seed`` and the number of the epoch alone, so a
-    pass can be repeated, resumed at any batch, or shared among processes. Each complete
-    pass moves on to the next epoch.
+    The order of the graphs depends only on ``seed`` and the epoch, so an epoch can be
+    repeated, resumed at any batch, or distributed over processes. Each complete
+    iteration advances to the next epoch.
 
     Args:
-        graphs: Where the graphs are.
-        indices: Which of them to give out; all by default.
-        batch_size: Graphs in a batch.
-        shuffle: A new order each epoch.
-        seed: Which orders.
-        drop_last: Leave out a last batch that is smaller than the others.
-        shard, num_shards: Give out the part of process ``shard`` of ``num_shards``.
-            Shuffled parts are filled up to equal length with graphs of other parts;
-            unshuffled parts hold every graph exactly once.
+        graphs: The packed graphs.
+        indices: The graphs to load; all by default.
+        batch_size: Number of graphs per batch.
+        shuffle: Whether to shuffle the graphs every epoch.
+        seed: Seed of the shuffling.
+        drop_last: Whether to drop the last batch if it is incomplete.
+        shard, num_shards: Load the part of process ``shard`` of ``num_shards``.
+            Shuffled parts are padded to equal length with graphs of other parts;
+            unshuffled parts contain every graph exactly once.
     """
 
-    #: Lightning expects one of whatever has a sampler.
+    #: Lightning expects this attribute of every loader that has a sampler.
     batch_sampler = None
 
     def __init__(
@@ -62,7 +62,7 @@ class PackedLoader:
 
     @property
     def sampler(self) -> "PackedLoader":
-        """Itself: what Lightning calls ``set_epoch`` on."""
+        """The loader itself, for Lightning to call ``set_epoch`` on."""
         return self
 
     def __len__(self) -> int:
@@ -79,7 +79,7 @@ class PackedLoader:
         self.epoch, self._position = self.epoch + 1, 0
 
     def order(self) -> np.ndarray:
-        """The graphs of this epoch, in order: ``[len(indices)]``, or this shard's."""
+        """The graphs of this epoch, or of this shard, in order: ``[len(indices)]``."""
         order = self.indices
         if self.shuffle:
             order = np.random.default_rng([self.seed, self.epoch]).permutation(order)
@@ -92,15 +92,15 @@ class PackedLoader:
         return order[self.shard :: self.num_shards]
 
     def set_epoch(self, epoch: int) -> None:
-        """Let the next pass be that of ``epoch``."""
+        """Set the epoch of the next iteration."""
         if epoch != self.epoch:
             self.epoch, self._position, self._resume_at = epoch, 0, 0
 
     def state_dict(self) -> dict[str, int]:
-        """The epoch, and how many of its batches were given out."""
+        """The epoch, and the number of its batches that were loaded."""
         return {"epoch": self.epoch, "position": self._position}
 
     def load_state_dict(self, state: Mapping[str, int]) -> None:
-        """Let the next pass go on where ``state`` was taken."""
+        """Continue from ``state`` in the next iteration."""
         self.epoch = state["epoch"]
         self._position = self._resume_at = state["position"]

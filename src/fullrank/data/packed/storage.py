@@ -1,4 +1,4 @@
-"""Arrays on disk: a folder of plain files and a header that vouches for them.
+"""Arrays on disk: a folder of plain files and a header with their checksums.
 
 ``header.json`` names the format and its version, and gives the data type, shape and
 SHA-256 of each array, and its own SHA-256; ``NAME.bin`` holds the numbers,
@@ -32,19 +32,19 @@ Arrays = Mapping[str, np.ndarray]
 
 
 class PackedFileError(DataError):
-    """A folder that is not, or no longer, a complete packed set."""
+    """A folder that is not a complete packed set, or is damaged."""
 
 
 @dataclass
 class _Entry:
-    """What the header says of one array."""
+    """The header's entry for one array."""
 
     dtype: str
     shape: list[NonNegativeInt]
     sha256: str
 
 
-# Names that stay within the folder.
+# File names that cannot leave the folder.
 _Name = Annotated[str, StringConstraints(pattern=r"^[\w ]+(\.[\w ]+)*$")]
 _ENTRIES = TypeAdapter(dict[_Name, _Entry])
 
@@ -63,16 +63,16 @@ def write(
     header: Callable[[], Mapping[str, Any]],
     last: Callable[[], Arrays] = dict,
 ) -> None:
-    """Write the rows of all ``parts``, one after the other, to ``folder``.
+    """Write the rows of all ``parts`` to ``folder``, replacing what is there.
 
-    Only one part is in memory at a time. The folder appears under its name when it is
-    complete and its checksums are right, and replaces what was there.
+    Only one part is in memory at a time. Writing is atomic: the folder appears under
+    its name only when it is complete and its checksums are verified.
 
     Args:
-        parts: Arrays by name; those whose names end in ``ptr`` are offsets, which go on
-            where the last part ended.
-        header: What else the header holds, asked for when all parts are written.
-        last: Arrays that are known only then.
+        parts: Arrays by name. Arrays whose names end in ``ptr`` are offsets, which
+            continue from the end of the previous part.
+        header: Returns the other entries of the header; called after the last part.
+        last: Returns arrays that are known only after the last part.
     """
     with replacing(folder) as unfinished, ExitStack() as files:
         writer = _Writer(unfinished, files)
@@ -89,7 +89,7 @@ def write(
 
 @contextmanager
 def writing(folder: Path) -> Iterator[None]:
-    """Say which folder it was when the disk is full or writing is not allowed."""
+    """Convert an OSError, such as a full disk, to an error that names the folder."""
     try:
         yield
     except OSError as error:
@@ -99,7 +99,7 @@ def writing(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def replacing(folder: Path) -> Iterator[Path]:
-    """A new folder beside ``folder`` that takes its place if all goes well."""
+    """A new folder beside ``folder``, which replaces it on success."""
     unfinished = folder.with_name(f".{folder.name}.{uuid.uuid4().hex[:8]}")
     with writing(folder):
         unfinished.mkdir(parents=True)
@@ -116,19 +116,19 @@ def replacing(folder: Path) -> Iterator[Path]:
 
 
 def read(folder: Path) -> Stored:
-    """Map the arrays in ``folder`` after checking the header and the files' sizes."""
+    """Check the header and the sizes of the files in ``folder`` and map the arrays."""
     entries, header = _header(folder)
     arrays = {n: _map(folder / f"{n}.bin", e) for n, e in entries.items()}
     return Stored(arrays, {n: e.sha256 for n, e in entries.items()}, header)
 
 
 def digest(values: np.ndarray) -> str:
-    """The SHA-256 of an array as it would be stored."""
+    """The SHA-256 of an array in its stored form."""
     return hashlib.sha256(_bytes(values)).hexdigest()
 
 
 def stored_dtype(values: np.ndarray) -> str:
-    """The data type of an array as it would be stored."""
+    """The data type of an array in its stored form."""
     return values.dtype.newbyteorder("<").str
 
 
@@ -155,7 +155,7 @@ def verify(folder: Path) -> int:
 
 
 class _Writer:
-    """Appends parts to one file per array and remembers what the header needs."""
+    """Appends parts to one file per array and collects the entries of the header."""
 
     def __init__(self, folder: Path, files: ExitStack) -> None:
         self._folder, self._files = folder, files
@@ -181,7 +181,7 @@ class _Writer:
         dtype, columns = stored_dtype(values), list(values.shape[1:])
         if name not in self._streams:
             file = self._folder / f"{name}.bin"
-            # Unbuffered: closing must have nothing left to write to a full disk.
+            # Unbuffered, so that closing has nothing left to write to a full disk.
             stream = self._files.enter_context(file.open("wb", buffering=0))
             self._streams[name] = stream
             self._digests[name] = hashlib.sha256()
@@ -216,7 +216,7 @@ class _Writer:
 
 
 def _plain(value: Any) -> Any:
-    """What JSON cannot hold, as what it can."""
+    """Convert a value to one that JSON supports."""
     if isinstance(value, Mapping):
         return dict(value)
     return value.item() if isinstance(value, np.generic) else value.tolist()
@@ -262,7 +262,7 @@ def _header(folder: Path) -> tuple[dict[str, _Entry], dict[str, Any]]:
 
 
 def malformed(header: Path, part: str, error: ValidationError) -> PackedFileError:
-    """The first thing that is wrong with this part of a header."""
+    """An error with the first problem in this part of a header."""
     first = error.errors()[0]
     place = " ".join(map(str, (part, *first["loc"])))
     return PackedFileError(f"{header} is malformed: {place!r}: {first['msg']}")
@@ -272,10 +272,10 @@ def _map(file: Path, entry: _Entry) -> np.ndarray:
     shape = tuple(entry.shape)
     try:
         dtype = np.dtype(entry.dtype)
-    except TypeError as error:
+    except (TypeError, ValueError, SyntaxError) as error:
         raise PackedFileError(f"{file} has no known data type: {error}") from error
     if dtype.hasobject:
-        raise PackedFileError(f"{file} holds Python objects, which are never read")
+        raise PackedFileError(f"{file} holds Python objects, which are not supported")
     wanted = dtype.itemsize * math.prod(shape)  # of Python's integers: no overflow
     size = file.stat().st_size if file.exists() else 0
     if size != wanted:

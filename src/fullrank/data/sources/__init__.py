@@ -1,4 +1,4 @@
-"""Data sources: one options class each, chosen by ``kind`` or found from the name."""
+"""Data sources: one options class each, chosen by ``kind`` or by the name."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -30,7 +30,7 @@ def _kind(source: type[Source]) -> str:
 
 
 def _with_kind(options: Any) -> Any:
-    """The options with the kind that is found from the name if it is left out."""
+    """The options, with the kind inferred from the name if it is missing."""
     if isinstance(options, Mapping) and not options.get("kind"):
         name = options.get("name")
         if isinstance(name, str | Path):
@@ -46,12 +46,12 @@ AnySource = Annotated[
 
 
 def known_names() -> dict[str, str]:
-    """Every data set that is known by name, with a line about it."""
+    """All data sets that are known by name, each with a short description."""
     return {k: about for s in SOURCES for k, about in s.known_names().items()}
 
 
 def source_class(name: str | Path) -> type[Source]:
-    """The source that has the data set ``name``, or reads what is at this path."""
+    """The source of the data set ``name``, or the one that can read this path."""
     for source in SOURCES:
         if isinstance(name, str) and name in source.known_names():
             return source
@@ -61,8 +61,8 @@ def source_class(name: str | Path) -> type[Source]:
             return source
     if path.is_dir():
         raise DataError(
-            f"the folder {str(name)!r} holds neither NAME_A.txt, as the TU layout "
-            f"does, nor Python sources"
+            f"the folder {str(name)!r} contains neither NAME_A.txt (TU layout) nor "
+            f"Python sources"
         )
     raise DataError(
         f"there is no data set and no folder {str(name)!r}"
@@ -71,15 +71,15 @@ def source_class(name: str | Path) -> type[Source]:
 
 
 def source(name: str | Path, kind: str | None = None, **options: Any) -> Source:
-    """The typed options of a data set.
+    """The options of a data set.
 
     Args:
         name: ``"qm9"``, a set of the TU collection such as ``"MUTAG"``, an OGB set such
             as ``"ogbg-molhiv"``, ``"python-stdlib"``; or the path of a table of
             molecules, a folder in TU layout or a folder of Python sources. A folder
-            that is called like a known set is ``"./MUTAG"`` or ``Path("MUTAG")``.
-        kind: Of the source, if it is not to be found from the name.
-        options: Those of `QM9Source`, `TUSource`, `OGBSource`, `CsvSource`,
+            with the name of a known set is ``"./MUTAG"`` or ``Path("MUTAG")``.
+        kind: The kind of source; inferred from the name by default.
+        options: The options of `QM9Source`, `TUSource`, `OGBSource`, `CsvSource`,
             `TUFolderSource` or `PythonCodeSource`.
     """
     kinds = {_kind(known): known for known in SOURCES}
@@ -92,12 +92,12 @@ def source(name: str | Path, kind: str | None = None, **options: Any) -> Source:
 def load_dataset(
     name: str | Path, labelled: bool = True, progress: bool = True, **options: Any
 ) -> GraphDataset:
-    """The data set ``name``, prepared at the first call.
+    """Load a data set, and prepare it on the first call.
 
     Args:
         name: As in `source`.
-        labelled: If not, a table whose targets are not named is read without any.
-        progress: Show a bar while the set is prepared.
+        labelled: If false, a table can be read without targets.
+        progress: Whether to show a progress bar during preparation.
         options: As in `source`.
     """
     return source(name, **options).load(labelled, progress)

@@ -1,4 +1,4 @@
-"""What every data source has: options that can be checked, stored and documented."""
+"""The base class of data sources: validated, documented options."""
 
 import os
 from abc import abstractmethod
@@ -25,7 +25,7 @@ from fullrank.errors import DataError
 
 
 def absolute(path: str | Path) -> Path:
-    """The path as it is found from every working directory."""
+    """The absolute path, with ``~`` expanded."""
     return Path(os.path.expanduser(path)).absolute()
 
 
@@ -96,15 +96,15 @@ AnyStructure = Annotated[
 
 
 class Source(Options):
-    """Which graphs, and what is to be predicted.
+    """Which graphs to load, and which targets to predict.
 
     Attributes:
-        kind: Of the source; found from the name by default.
-        name: A data set by name, or the path of a file or folder.
-        targets: What to predict, by name; all by default.
-        root: Where prepared sets are kept; the user's cache by default.
-        structure: What convolutions read of the structure around each edge: nothing by
-            default, ``{}`` for colours of 2 hops, ``{kind: continuous}`` for numbers.
+        kind: The kind of source; inferred from the name by default.
+        name: The name of a data set, or the path of a file or folder.
+        targets: Names of the targets to predict; all by default.
+        root: The folder of prepared sets; the user's cache by default.
+        structure: What convolutions read about the structure around each edge: nothing
+            by default, ``{}`` for colours of 2 hops, ``{kind: continuous}`` for numbers.
     """
 
     kind: str
@@ -113,24 +113,24 @@ class Source(Options):
     root: Location | None = None
     structure: AnyStructure | None = None
 
-    #: Options that say where something is, not what it is.
+    #: Options that specify a location and not the content.
     locations: ClassVar[Collection[str]] = ("root",)
 
     @field_validator("targets")
     @classmethod
     def _different(cls, targets: list[str] | None) -> list[str] | None:
         if targets is not None and not 0 < len(set(targets)) == len(targets):
-            raise ValueError("name at least one target, and none of them twice")
+            raise ValueError("at least one target is required, without duplicates")
         return targets
 
     @classmethod
     def known_names(cls) -> dict[str, str]:
-        """The data sets that this source has by name, with a line about each."""
+        """The data sets of this source by name, each with a short description."""
         return {}
 
     @classmethod
     def reads(cls, path: Path) -> bool:
-        """Whether this source reads what is at ``path``."""
+        """Whether this source can read the file or folder at ``path``."""
         return False
 
     @property
@@ -149,11 +149,11 @@ class Source(Options):
         progress: bool = True,
         descriptors: Sequence[DescriptorKind] = (),
     ) -> GraphDataset:
-        """The data set with the wanted targets and structural colours.
+        """The data set with the selected targets and structural colours.
 
         Args:
-            labelled: If not, a table whose targets are not named is read without any.
-            progress: Show a bar while the set is prepared.
+            labelled: If false, a table can be read without targets.
+            progress: Whether to show a progress bar during preparation.
             descriptors: What is computed for each molecule beside its graph.
         """
         if descriptors:
@@ -169,7 +169,7 @@ class Source(Options):
 
     @abstractmethod
     def _load(self, labelled: bool, progress: bool) -> GraphDataset:
-        """The data set with all its targets."""
+        """The data set with all targets."""
 
     def _load_described(
         self, labelled: bool, progress: bool, descriptors: tuple[DescriptorKind, ...]
@@ -181,7 +181,7 @@ class Source(Options):
         )
 
     def determining(self) -> dict[str, Any]:
-        """The options that determine the result besides the content of the data."""
+        """The options that affect the result, besides the content of the data."""
         locations = [*self.locations, *(["name"] if self.is_path else [])]
         return self.model_dump(
             mode="json",

@@ -1,4 +1,4 @@
-"""The user's own graphs: PyG ``Data`` or networkx graphs."""
+"""Graphs in memory: PyG ``Data`` or networkx graphs."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -28,14 +28,16 @@ def from_graphs(
 ) -> GraphDataset:
     """Pack graphs in memory.
 
-    Of each graph ``x``, ``edge_attr``, ``pos`` and ``y`` are kept: attributes of a
-    ``Data``, or of the nodes, the edges and the ``graph`` dictionary in networkx.
-    Float features stay numbers, integer features are categories from 0. Nodes without
-    ``x`` get their degree.
+    The attributes ``x``, ``edge_attr``, ``pos`` and ``y`` are kept; in networkx they
+    are attributes of nodes, of edges and of the ``graph`` dictionary. Float features
+    are numbers, integer features are categories that start at 0. Nodes without ``x``
+    get their degree as a feature.
 
     Args:
-        task: By default ``"multiclass"`` for one whole number per graph, else
-            ``"regression"``; ``"binary"`` must be asked for.
+        graphs: The graphs.
+        name: The name of the data set.
+        task: By default ``"multiclass"`` if ``y`` is one integer per graph, otherwise
+            ``"regression"``; ``"binary"`` has to be given.
     """
     single = [_as_graph(index, graph) for index, graph in enumerate(graphs)]
     if not single:
@@ -120,16 +122,16 @@ def _targets(y: np.ndarray, task: Task | None) -> tuple[Task, np.ndarray]:
     whole = y.dtype.kind in "iub" and y.shape[1] == 1
     task = task or ("multiclass" if whole else "regression")
     if task not in ("regression", "binary", "multiclass"):
-        raise DataError(
-            f"own graphs are for regression, binary or multiclass: {task!r}"
-        )
+        raise DataError(f"task must be regression, binary or multiclass, got {task!r}")
     others = y[~(np.isin(y, (0, 1)) | np.isnan(y))]
     if task == "binary" and len(others):
-        raise DataError(f"binary targets are 0, 1 or nan if missing, not {others[0]}")
+        raise DataError(
+            f"binary targets must be 0, 1 or nan (missing), got {others[0]}"
+        )
     if task != "multiclass":
         return task, y.astype(np.float64)
     if not whole or y.min() < 0:
-        raise DataError("multiclass needs one class per graph, counted from 0")
+        raise DataError("multiclass needs one class per graph, numbered from 0")
     return task, y[:, 0].astype(np.int64)
 
 
@@ -138,6 +140,6 @@ def _features(values: np.ndarray) -> Features:
     if values.dtype.kind == "f":
         return Features("float", names)
     if values.size and values.min() < 0:
-        raise DataError(f"categories count from 0, but there is {values.min()}")
+        raise DataError(f"categories must not be negative, got {values.min()}")
     sizes = tuple(int(largest) + 1 for largest in values.max(axis=0, initial=0))
     return Features("categorical", names, sizes)

@@ -1,7 +1,7 @@
 """The graph property sets of the Open Graph Benchmark by name.
 
-The ``ogb`` package gives names, addresses and evaluators; its own loader is not used,
-for it cannot read its cache with torch ≥ 2.6.
+The ``ogb`` package provides names, addresses and evaluators. Its loader is not used,
+because it cannot read its own cache with torch ≥ 2.6.
 """
 
 import csv
@@ -22,7 +22,7 @@ from fullrank.data.sources.ogb_raw import METRICS, Code, Molecules, Proteins, Ra
 from fullrank.errors import DataError
 from fullrank.extras import missing
 
-# Withdrawn by OGB because its labels leak; readable from a copy of one's own.
+# Withdrawn by OGB because of label leakage; can be read from an existing copy.
 WITHDRAWN = "ogbg-code"
 
 
@@ -31,9 +31,9 @@ class OGBSource(Source):
 
     Attributes:
         name: Such as ``ogbg-molhiv``; the withdrawn ``ogbg-code`` needs a folder.
-        mirror: A folder with the archive or its content to read instead of downloading;
-            ``$FULLRANK_MIRROR`` by default.
-        folder: Where the unpacked set is.
+        mirror: A folder that contains the archive or its content, used instead of
+            downloading; ``$FULLRANK_MIRROR`` by default.
+        folder: The folder of the unpacked set.
     """
 
     kind: Literal["ogb"] = "ogb"
@@ -47,11 +47,11 @@ class OGBSource(Source):
         if importlib.util.find_spec("ogb") is None:
             return {}
         known = dict.fromkeys(_master(), "Open Graph Benchmark")
-        return known | {WITHDRAWN: "withdrawn by OGB; from a folder only"}
+        return known | {WITHDRAWN: "withdrawn by OGB; read from a folder only"}
 
     @classmethod
     def reads(cls, path: Path) -> bool:
-        # Without the package no name is known: loading says how to install it.
+        # Names are known only to the package; without it, loading names the extra.
         return path.name.startswith("ogbg-") and not cls.known_names()
 
     def _load(self, labelled: bool, progress: bool) -> "OGBDataset":
@@ -73,13 +73,13 @@ class OGBSource(Source):
         return OGBDataset.described(prepared(home / f"{name}{variant}", prepare))
 
     def _known(self) -> Mapping[str, str]:
-        """Its column in OGB's table of sets."""
+        """The entry of the set in OGB's table."""
         known = _master()
         if self.name == WITHDRAWN:
             if self.folder is None:
                 raise DataError(
                     f"{WITHDRAWN} was withdrawn by OGB and cannot be downloaded; use "
-                    f"ogbg-code2, or give the folder of a copy you have"
+                    f"ogbg-code2, or set folder to an existing copy"
                 )
             return known["ogbg-code2"]
         if self.name not in known:
@@ -93,7 +93,7 @@ class OGBDataset(GraphDataset):
     """A graph property set with OGB's own evaluator."""
 
     def evaluate(self, y_true: Any, y_pred: Any) -> dict[str, float]:
-        """OGB's own measure.
+        """OGB's metric.
 
         Args:
             y_true: Targets ``[G, T]``; for code the words of each name.
@@ -101,7 +101,7 @@ class OGBDataset(GraphDataset):
         """
         from ogb.graphproppred import Evaluator
 
-        # The withdrawn set is measured like the one that replaced it.
+        # The withdrawn set is scored like its replacement.
         name = "ogbg-code2" if self.name == WITHDRAWN else self.name
         if self.task == "tokens":
             given = {"seq_ref": list(y_true), "seq_pred": list(y_pred)}
@@ -122,15 +122,15 @@ def OGB(
     folder: str | Path | None = None,
     progress: bool = True,
 ) -> GraphDataset:
-    """An OGB graph property set, prepared at the first call; see `OGBSource`."""
+    """An OGB graph property set, prepared on the first call; see `OGBSource`."""
     options = {"root": root, "mirror": mirror, "folder": folder}
     return OGBSource.checked(name, name=name, **options).load(progress=progress)
 
 
 @cache
 def _master() -> dict[str, dict[str, str]]:
-    """OGB's table of sets, by name."""
-    # Found, not imported: the package imports all of its loaders.
+    """OGB's table of data sets by name."""
+    # Not imported, because the package imports all of its loaders.
     spec = importlib.util.find_spec("ogb")
     if spec is None or spec.origin is None:
         raise missing("ogb")

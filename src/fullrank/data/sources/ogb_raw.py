@@ -1,4 +1,4 @@
-"""OGB's raw files of a graph property set, read block by block.
+"""The raw files of OGB's graph property sets, read in blocks.
 
 A set is a folder with ``raw/edge.csv.gz``, ``raw/num-node-list.csv.gz``,
 ``raw/num-edge-list.csv.gz``, ``raw/graph-label.csv.gz``, features beside them, and
@@ -38,12 +38,12 @@ _ROWS_AT_ONCE = 2_000_000
 
 
 class RawSet:
-    """What all of OGB's graph sets have in common.
+    """What all graph sets of OGB have in common.
 
     Args:
         name: Of the set.
         known: Its column in OGB's table of sets.
-        folder: Where ``raw`` and ``split`` are, or a folder with one that holds them.
+        folder: The folder that contains ``raw`` and ``split``, or its parent.
     """
 
     node_features: Features
@@ -75,7 +75,7 @@ class RawSet:
         return self.folder / "raw" / f"{name}.csv.gz"
 
     def description(self) -> Description:
-        """Everything a model must know."""
+        """The description of the data set."""
         metric = self.known["eval metric"]
         columns = self.y.shape[1] if self.y.ndim == 2 else 1
         return Description(
@@ -90,7 +90,7 @@ class RawSet:
         )
 
     def blocks(self) -> Iterator[PackedGraphs]:
-        """All graphs, some at a time, so that a large set needs little memory."""
+        """All graphs in blocks, so that large sets do not have to fit in memory."""
         rows = np.cumsum(self.num_nodes + self.num_edges)
         starts = np.unique(rows // _ROWS_AT_ONCE, return_index=True)[1].tolist()
         for start, end in zip(starts, [*starts[1:], len(rows)], strict=True):
@@ -166,7 +166,7 @@ class RawSet:
 
 
 class Molecules(RawSet):
-    """``ogbg-mol*``: atoms and bonds by their categories."""
+    """``ogbg-mol*``: molecules with categorical atom and bond features."""
 
     def __init__(self, name: str, known: Mapping[str, str], folder: Path) -> None:
         self.node_features, self.edge_features = molecule_features()
@@ -197,7 +197,7 @@ class Molecules(RawSet):
 
 
 class Proteins(RawSet):
-    """``ogbg-ppa``: seven kinds of association on edges, nothing on nodes."""
+    """``ogbg-ppa``: seven association scores per edge, no node features."""
 
     node_features = Features("categorical", ("node",), (1,))
     edge_features = Features("float", tuple(f"association {i}" for i in range(7)))
@@ -304,7 +304,7 @@ def with_inverse(
 
 
 def take_categories(stream: NumberStream, rows: int, features: Features) -> np.ndarray:
-    """The next rows of ids, checked and as small as their range allows."""
+    """The next rows of category ids, checked, in the smallest sufficient dtype."""
     values = stream.take(int(rows))
     sizes = np.array(features.cardinalities)
     stream.check(

@@ -1,8 +1,9 @@
 """Python sources as graphs: predict the name of a function, as in ogbg-code2.
 
-Each function becomes its syntax tree. A node has a type (the class of the tree node),
-an attribute (the identifier or constant there, if any) and a depth. The function's own
-name is masked wherever it stands in it, and is what is to be predicted, word by word.
+Each function is converted to its syntax tree. A node has a type (the class of the tree
+node), an attribute (its identifier or constant, if any) and a depth. The target is the
+function's name as a sequence of words; the name is masked wherever it occurs in the
+function.
 """
 
 import ast
@@ -49,8 +50,8 @@ _TYPE_IDS = {name: i for i, name in enumerate(NODE_TYPES)}
 class PythonCodeSource(Source):
     """The functions of a folder of Python sources.
 
-    Projects, which are the folders and modules right below it, are never split between
-    training and testing.
+    Projects, that is, its top-level folders and modules, are never split between
+    training and test.
 
     Attributes:
         name: The path of the folder, an installed package by name, or
@@ -69,7 +70,7 @@ class PythonCodeSource(Source):
 
     @classmethod
     def known_names(cls) -> dict[str, str]:
-        about = "names of the functions of Python's standard library"
+        about = "function names in Python's standard library"
         return {STANDARD_LIBRARY: about}
 
     @classmethod
@@ -95,7 +96,7 @@ class PythonCodeSource(Source):
             tracked = shown(files, len(files), f"Python in {folder.name}", progress)
             functions = list(_functions(tracked, folder, skipped))
             if not functions:
-                raise DataError(f"{folder} holds no Python function")
+                raise DataError(f"{folder} contains no Python functions")
             _pack(functions, folder.name, skipped).save(target)
 
         digest = files_digest(folder, files)[:12]
@@ -119,7 +120,7 @@ def words_of(name: str) -> list[str]:
 
 @dataclass
 class Function:
-    """The syntax tree of one function, depth first."""
+    """The syntax tree of a function in depth-first order."""
 
     project: str
     name: str
@@ -132,7 +133,7 @@ class Function:
 def function_tree(
     function: ast.FunctionDef | ast.AsyncFunctionDef, project: str = ""
 ) -> Function:
-    """The tree of a function, with its own name masked everywhere."""
+    """The syntax tree of a function, with the function's name masked."""
     own_name = re.compile(rf"(?<!\w){re.escape(function.name)}(?!\w)")
     tree = Function(project, function.name, [], [], [], [])
     waiting: list[tuple[ast.AST, int, int]] = [(function, 0, -1)]
@@ -156,11 +157,11 @@ def function_tree(
 
 
 def _attribute(node: ast.AST) -> str | None:
-    """The identifier or constant of a node of the tree, as text."""
+    """The identifier or constant of a node as text."""
     if isinstance(node, ast.Constant):
         try:
             return repr(node.value)
-        except ValueError:  # an integer of more decimal digits than Python writes out
+        except ValueError:  # an integer with more digits than Python converts
             return format(node.value, "#x")
     if isinstance(node, ast.Global | ast.Nonlocal):
         return " ".join(node.names)

@@ -1,6 +1,6 @@
 """QM9: 130,831 small molecules with 12 quantum-chemical properties.
 
-The numbers come from the PyPI package ``qm9pack``; nothing is downloaded.
+The data come from the PyPI package ``qm9pack``; nothing is downloaded.
 """
 
 import importlib.util
@@ -52,7 +52,7 @@ TARGETS = {
     "G": ("GibbsFreeEnergy_298K_au", "Hartree"),
     "Cv": ("Heatcapacity_Cv_cal_mol_K", "cal/(mol K)"),
 }
-# A bond is never longer than this many times the sum of the two covalent radii.
+# The longest bond, as a multiple of the sum of the two covalent radii.
 _LONGEST_BOND = 1.3
 _ROWS_AT_ONCE = 1000
 _MOLECULE = ("Index", "SMILES", "Elements", "XYZ_Ang")
@@ -63,10 +63,10 @@ class QM9Source(Source):
 
     Attributes:
         name: ``qm9``.
-        limit: Only so many molecules, spread evenly over the set; all by default.
+        limit: Number of molecules, evenly spaced over the set; all by default.
         edges: ``bonds``, or ``complete`` for all pairs of atoms.
-        distance: Whether the length of an edge is one of its features; ``relative``
-            is the length over the longest one of the molecule, as the paper has it.
+        distance: Whether edge lengths are a feature; ``relative`` divides them by the
+            longest one of the molecule, as in the paper.
     """
 
     kind: Literal["qm9"] = "qm9"
@@ -103,7 +103,7 @@ def QM9(
     distance: Distance = True,
     progress: bool = True,
 ) -> GraphDataset:
-    """QM9, prepared at the first call; see `QM9Source`."""
+    """QM9, prepared on the first call; see `QM9Source`."""
     options = {"root": root, "limit": limit, "edges": edges, "distance": distance}
     return QM9Source.checked("qm9", **options).load(progress=progress)
 
@@ -116,12 +116,12 @@ def _prepare(folder: Path, limit: int | None, edges: Edges, progress: bool) -> N
     need("rdkit")
     notes = _no_notes()
     parts = _parts(_table(limit), edges, progress, notes)
-    # The notes fill while the molecules are written.
+    # The notes are complete when the molecules have been written.
     PackedGraphs.write(folder, parts, lambda: _description(notes).to_json())
 
 
 def _no_notes() -> dict[str, Any]:
-    """How the atoms of the SMILES found their coordinates, by number in QM9."""
+    """How atoms were assigned to coordinates, by QM9 number."""
     return {"in order": 0, "matched": [], "matched loosely": [], "left out": []}
 
 
@@ -142,7 +142,7 @@ def _table(limit: int | None) -> "pd.DataFrame":
     """The rows of qm9pack, or ``limit`` of them."""
     import pandas as pd
 
-    # Found, not imported: the module of this data package needs pkg_resources.
+    # Not imported, because the package needs pkg_resources.
     spec = importlib.util.find_spec("qm9pack")
     if spec is None or spec.origin is None:
         raise missing("qm9pack")
@@ -157,7 +157,7 @@ def _table(limit: int | None) -> "pd.DataFrame":
 def _parts(
     table: "pd.DataFrame", edges: Edges, progress: bool, notes: dict[str, Any]
 ) -> Iterator[PackedGraphs]:
-    """Packed molecules, piece by piece, made on all cores."""
+    """Packed molecules in blocks, prepared on all cores."""
     pieces = [table[i : i + _ROWS_AT_ONCE] for i in range(0, len(table), _ROWS_AT_ONCE)]
     pack = partial(_pack_rows, edges=edges)
     made = map_in_workers(pack, pieces, available_cpus(), items_at_once=1)
@@ -203,9 +203,9 @@ def _pack_rows(
 def _molecule(
     smiles: str, symbols: list[str], pos: np.ndarray
 ) -> tuple["Chem.Mol | None", str]:
-    """The molecule with its coordinates, and how they were found.
+    """The molecule with its coordinates, and how they were assigned.
 
-    None if the bonds of the SMILES cannot be found in the coordinates.
+    None if the bonds of the SMILES do not match the coordinates.
     """
     from rdkit import Chem
 
@@ -223,7 +223,7 @@ def _molecule(
 
 
 def _fits(mol: "Chem.Mol", symbols: list[str], pos: np.ndarray) -> bool:
-    """Whether elements agree and every bond is as short as a bond can be."""
+    """Whether the elements agree and all bond lengths are plausible."""
     if [atom.GetSymbol() for atom in atoms_of(mol)] != symbols:
         return False
     ends, _ = bonds_of(mol)
@@ -243,11 +243,11 @@ def _radii(symbols: list[str]) -> np.ndarray:
 def _match(
     mol: "Chem.Mol", symbols: list[str], pos: np.ndarray
 ) -> tuple[list[int] | None, str]:
-    """For each point of ``pos`` the atom of ``mol`` that sits there, and how it fits.
+    """The atom of ``mol`` for each point of ``pos``, and how well it matches.
 
-    The bonds of the molecule are laid over the contacts between the points: first so
-    that they are the same graph, then, loosely, so that every bond is a contact and
-    the bonds are as short as possible altogether.
+    The bond graph is matched to the graph of contacts between the points: first as an
+    isomorphism; if there is none, loosely, so that every bond is a contact and the
+    total length of the bonds is minimal.
     """
     import networkx as nx
     from networkx.algorithms.isomorphism import GraphMatcher, categorical_node_match

@@ -1,4 +1,4 @@
-"""Names of functions as sub-tokens, and syntax trees as graphs, as in ogbg-code2."""
+"""Function names as sub-tokens and syntax trees as graphs, as in ogbg-code2."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -14,13 +14,13 @@ EDGE_FEATURES = Features("float", ("next token", "inverse"))
 
 
 def node_features(num_types: int, num_attributes: int) -> Features:
-    """Type, attribute and depth; a deeper node counts as one of the largest depth."""
+    """Type, attribute and depth (capped at the largest depth)."""
     sizes = (num_types, num_attributes, LARGEST_DEPTH + 1)
     return Features("categorical", ("type", "attribute", "depth"), sizes)
 
 
 def vocabulary_of(names: Iterable[Sequence[str]]) -> tuple[str, ...]:
-    """The most frequent words; give it the training names only."""
+    """The most frequent words; pass the training names only."""
     counts = Counter(word for name in names for word in name)
     return tuple(word for word, _ in counts.most_common(VOCABULARY_SIZE))
 
@@ -30,7 +30,7 @@ def encode_names(
 ) -> np.ndarray:
     """The first words of each name as ids, ``[G, 5]``.
 
-    After the ids of the vocabulary come that of an unknown word and that of the end.
+    The two ids after the vocabulary stand for unknown words and for the end.
     """
     ids = {word: i for i, word in enumerate(vocabulary)}
     unknown, end = len(vocabulary), len(vocabulary) + 1
@@ -42,7 +42,7 @@ def encode_names(
 
 
 def decode_names(ids: np.ndarray, vocabulary: Sequence[str]) -> list[list[str]]:
-    """The words before the first end, for each row of ``ids``."""
+    """The words before the end token, for each row of ``ids``."""
     words = [*vocabulary, "__UNK__", "__EOS__"]
     end = len(vocabulary) + 1
     decoded = []
@@ -61,10 +61,10 @@ def code_edges(
     """Tree edges and edges to the next token, each in both directions.
 
     Args:
-        tree: From parent to child, nodes counted over all graphs: ``[2, E]``.
-        is_token: Whether a node carries an attribute: ``[N]``.
-        depth_first: When a walk through its tree comes to the node: ``[N]``.
-        graph_of_node: Tokens of different graphs do not follow each other: ``[N]``.
+        tree: Edges from parent to child, nodes numbered over all graphs: ``[2, E]``.
+        is_token: Whether a node has an attribute: ``[N]``.
+        depth_first: Position of the node in a depth-first traversal: ``[N]``.
+        graph_of_node: The graph of each node: ``[N]``.
 
     Returns:
         The edges, ``[2, E']``, and their features, ``[E', 2]``.

@@ -44,13 +44,13 @@ NAMES = (
 class TUSource(Source):
     """A set of the TU collection.
 
-    Nodes without labels and attributes get their degree as feature, as in the paper:
-    one-hot if the largest is below 1,000, otherwise with mean 0 and deviation 1.
+    Nodes without labels and attributes get their degree as a feature, as in the
+    paper: one-hot if the maximum is below 1,000, standardised otherwise.
 
     Attributes:
-        name: As the collection spells it, such as ``IMDB-BINARY``.
-        mirror: A folder with ``NAME.zip`` or ``NAME/`` to read instead of downloading;
-            ``$FULLRANK_MIRROR`` by default.
+        name: The name in the collection, such as ``IMDB-BINARY``.
+        mirror: A folder that contains ``NAME.zip`` or ``NAME/``, used instead of
+            downloading; ``$FULLRANK_MIRROR`` by default.
     """
 
     kind: Literal["tu"] = "tu"
@@ -96,7 +96,7 @@ class TUFolderSource(PathSource):
 def TU(
     name: str, root: str | Path | None = None, mirror: str | Path | None = None
 ) -> GraphDataset:
-    """A set of the TU collection, prepared at the first call; see `TUSource`."""
+    """A set of the TU collection, prepared on the first call; see `TUSource`."""
     return TUSource.checked(name, name=name, root=root, mirror=mirror).load()
 
 
