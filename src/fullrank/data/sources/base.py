@@ -104,7 +104,7 @@ class Source(Options):
         targets: Names of the targets to predict; all by default.
         root: The folder of prepared sets; the user's cache by default.
         structure: What convolutions read about the structure around each edge: nothing
-            by default, ``{}`` for colours of 2 hops, ``{kind: continuous}`` for numbers.
+            by default, ``{}`` for 2-hop colours, ``{kind: continuous}`` for numbers.
     """
 
     kind: str
