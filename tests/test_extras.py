@@ -5,6 +5,8 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from fullrank.data import MoleculeFeaturizer, load_dataset, read_smiles_csv
 from fullrank.data.sources import ogb
@@ -37,6 +39,20 @@ def imported_modules():
 def test_what_is_imported_is_what_is_declared():
     core = modules_of(PROJECT["dependencies"])
     assert imported_modules() | {"qm9pack"} == core | EXTRAS.keys()
+
+
+def test_the_tested_versions_are_in_the_declared_ranges():
+    lines = (ROOT / "constraints.txt").read_text().splitlines()
+    pins = {canonicalize_name(name): version for name, version in map(_pin, lines)}
+    groups = [PROJECT["dependencies"], *PROJECT["optional-dependencies"].values()]
+    for wanted in map(Requirement, (line for group in groups for line in group)):
+        if wanted.name != "fullrank":
+            assert pins[canonicalize_name(wanted.name)] in wanted.specifier, wanted
+
+
+def _pin(line):
+    name, _, version = line.partition("==")
+    return name, version
 
 
 @pytest.mark.parametrize("package", EXTRAS)
