@@ -147,7 +147,7 @@ def test_more_than_half_rejected_must_be_allowed(run, tmp_path):
     [
         (["prepare", "MUTAGG"], "no data set and no folder 'MUTAGG' (did you mean 'M"),
         (["verify", "MUTAG"], "'MUTAG' is not prepared"),
-        (["prepare", "MUTAG", "--mirror", "."], "holds none of MUTAG.zip"),
+        (["prepare", "MUTAG", "--mirror", "."], "none of MUTAG.zip"),
         (["prepare", "MUTAG", "--split-column", "y"], "no option 'split_column'"),
         (["prepare", "qm9", "--limit", "0"], "limit is '0'"),
         (["prepare", "absent.csv", "--target", "y"], "absent.csv"),

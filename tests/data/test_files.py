@@ -57,7 +57,7 @@ def test_no_network_says_which_file_to_put_where(tmp_path, address, url):
     expected = tmp_path / "raw" / "other.zip"
     with pytest.raises(DataError) as found:
         downloaded(url.format(address), tmp_path)
-    assert f"put this file at {expected}" in str(found.value)
+    assert str(expected) in str(found.value)
     assert "FULLRANK_MIRROR" in str(found.value)
     assert os.listdir(tmp_path / "raw") == []
 
@@ -86,7 +86,7 @@ def test_mirror_as_argument_or_variable(tmp_path, monkeypatch):
     assert in_mirror(url, None) is None
     mirror = tmp_path / "mirror"
     mirror.mkdir()
-    with pytest.raises(DataError, match=r"holds none of set\.zip, set"):
+    with pytest.raises(DataError, match=r"set\.zip, set"):
         in_mirror(url, mirror)
     (mirror / "set").mkdir()
     assert in_mirror(url, mirror) == mirror / "set"

@@ -73,7 +73,7 @@ def test_packed_own_graphs_can_be_saved(tmp_path):
         (graph(x=torch.zeros(2, 3)), "graph 1 has 3 columns in 'x', but graph 0 has 1"),
         (graph(x=None), "graph 1 has no columns in 'x', but graph 0 has 1"),
         (graph(edge_index=torch.tensor([[0, 5], [1, 0]])), r"\(5, 0\).* graph 1 has 2"),
-        (graph(y=-1), "counted from 0"),
+        (graph(y=-1), "multiclass"),
         (graph(x=torch.tensor([[1.0], [float("nan")]])), "graph 1 has nan in 'x'"),
         (
             graph(edge_attr=torch.full((2, 2), 1e300, dtype=torch.double)),
