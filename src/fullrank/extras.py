@@ -16,6 +16,7 @@ EXTRAS = {
     "platformdirs": "program",
     "plotly": "program",
     "psutil": "program",
+    "pyarrow": "program",
     "pydantic": "program",
     "rich": "program",
     "safetensors": "program",
