@@ -83,7 +83,7 @@ def test_every_option_of_every_source_has_a_flag(run, verb):
 
 
 def test_flags_reach_the_source(run):
-    _, output, _ = run("describe", "qm9", "--limit", "5", "--no-distance")
+    _, output, _ = run("describe", "qm9", "--limit", "5", "--distance", "false")
     assert "4 float: single, double, triple, aromatic" in output
     _, output, _ = run("describe", "qm9", "--limit=5", "--target=mu", "--target=U0")
     assert [name in output for name in ("mu", "U0", "zpve")] == [True, True, False]
