@@ -191,8 +191,10 @@ def test_a_further_mark_is_measured_where_it_may_matter():
     row = measure(three, suite, relabelings=2)
     assert row.told_apart == row.pairs == {"srg": 1, "cycles": 1, "cfi": 1}
     assert (row.measured, row.copies, row.copies_told_apart) == (1, 1, 0)
-    text = Result(setup(), [row]).to_markdown()
-    assert "were measured (brec 1 of 3)" in text
+    before = measure(two, suite, relabelings=2)
+    text = Result(setup(), [before, row]).to_markdown()
+    assert "copies (brec 1 of 3)" in text
+    assert "copies told apart (3)" in text
 
 
 def test_earlier_rows_keep_their_commit():

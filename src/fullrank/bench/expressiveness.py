@@ -317,8 +317,8 @@ class Result:
             f"Every graph was relabeled: {'; '.join(relabeled)}.",
             *(
                 f"{model}: only the pairs that one mark fewer leaves equal were "
-                f"measured ({', '.join(part)}); the others count as told apart, "
-                "because a further mark never tells less apart."
+                f"measured, and compared with copies ({', '.join(part)}); the others "
+                "count as told apart, because a further mark never tells less apart."
                 for model, part in measured.items()
             ),
             *(
@@ -413,10 +413,11 @@ def _category_table(rows: list[Row]) -> str:
 
 def _suite_table(rows: list[Row]) -> str:
     sizes = {row.suite: row.size for row in rows}
-    copies = {row.suite: row.copies or 0 for row in rows}
+    copies: dict[str, int] = {}
     told: dict[str, dict[str, int]] = {}
     wrong: Counter[str] = Counter()
     for row in rows:
+        copies[row.suite] = max(copies.get(row.suite, 0), row.copies or 0)
         told.setdefault(row.model, {})[row.suite] = row.count
         wrong[row.model] += row.copies_told_apart or 0
     header = [f"{suite} ({size})" for suite, size in sizes.items()]
