@@ -2,6 +2,7 @@ import pytest
 from typer.testing import CliRunner
 
 from fullrank.cli.inspect import _table, app
+from fullrank.errors import ConfigError
 from fullrank.train import parse, run_experiment, run_one
 from goldens.configs import write_graphs
 from train.samples import folder_of, small_config
@@ -19,7 +20,8 @@ def test_untrained_layers_on_a_folder_of_graphs(tmp_path):
     result = run(*layers, *sizes, "--data", graphs, "--out", page)
     assert result.exit_code == 0, result.output
     words = result.output.split()
-    assert [words.count(model) for model in ("gcn", "expc:2", "pna")] == [2, 2, 2]
+    # A row for each layer, and one for all that each model merges.
+    assert [words.count(model) for model in ("gcn", "expc:2", "pna")] == [3, 3, 3]
     assert "The pictures are in" in result.output
     html = page.read_text(encoding="utf-8")
     assert "untrained, width 4, seed 0), looked at on 8 graphs of chords" in html
@@ -41,8 +43,28 @@ def test_a_trained_model_by_its_run_folder(tmp_path):
     page = tmp_path / "lab.html"
     result = run(trained.path, "--graphs", 8, "--out", page)
     assert result.exit_code == 0, result.output
-    assert result.output.split().count("expc") == 2
+    assert result.output.split().count("expc") == 2 + 1
     assert f"(the run {trained.id})" in page.read_text(encoding="utf-8")
+
+
+def test_two_trained_models_side_by_side_on_other_molecules(tmp_path):
+    runs = []
+    for conv in ("gcn", "expc"):
+        config = small_config(tmp_path, training={"epochs": 1}, model={"conv": conv})
+        runs.append(run_one(config))
+    table = tmp_path / "others.csv"
+    table.write_text("smiles\nCCO\nOCC\nCCCCO\nc1ccccc1\n")
+    page = tmp_path / "lab.html"
+    result = run(
+        *(one.path for one in runs), "--data", table, "--root", tmp_path, "--out", page
+    )
+    assert result.exit_code == 0, result.output
+    html = page.read_text(encoding="utf-8")
+    for one in runs:
+        assert html.count(one.id) > 2
+    assert "the same graph" in html
+    with_others = run(runs[0].path, "--data", write_graphs(tmp_path / "chords", 4))
+    assert isinstance(with_others.exception, ConfigError)
 
 
 def test_molecules_of_ones_own_need_no_target(tmp_path):
@@ -89,7 +111,7 @@ def test_of_several_seeds_the_first_is_shown(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "needs a run folder, or --conv"),
+        ([], "needs run folders, or --conv"),
         (["--conv", "gcn"], "--conv needs a data set"),
         (["some-run", "--conv", "gcn"], "not both"),
         (["--conv", "expc:x", "--data", "MUTAG"], "number after the colon"),

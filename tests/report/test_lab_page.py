@@ -4,7 +4,7 @@ import torch
 from torch_geometric.data import Batch, Data
 
 from browser import drawn, loaded_from_elsewhere, opened
-from fullrank.lab import examine
+from fullrank.lab import examine, reach
 from fullrank.nn import GraphNet
 from fullrank.report.lab_page import (
     NOT,
@@ -27,6 +27,14 @@ def findings():
     return {
         conv: examine(GraphNet(3, 6, 1, 2, conv=conv), batch)
         for conv in ("gcn", "expc", "combc", "sage", "gen")
+    }
+
+
+def reaches():
+    edges = torch.tensor([[0, 1, 1, 2, 2, 3], [1, 0, 2, 1, 3, 2]])
+    path = Data(x=torch.randn(4, 3), edge_index=edges)
+    return {
+        conv: reach(GraphNet(3, 4, 1, 2, conv=conv), path) for conv in ("gcn", "expc")
     }
 
 
@@ -71,13 +79,12 @@ def test_the_picture_of_a_collision_shows_both_neighbourhoods_and_both_outputs(
 
 def test_the_page_in_a_browser(findings, tmp_path):
     page = tmp_path / "lab.html"
-    page.write_text(
-        lab_page("A lab page", "five models", findings, {"seed": "0"}), encoding="utf-8"
-    )
+    html = lab_page("A lab page", "five models", findings, {"seed": "0"}, reaches())
+    page.write_text(html, encoding="utf-8")
     layers = sum(len(layers) for layers in findings.values())
     with opened(page, tmp_path / "profile") as browser:
-        # Three panels of ranks, one of sampling, one picture for each layer.
-        drawn(browser, 4 + layers)
+        # Three panels of ranks, one of distances, one of sampling, one for each layer.
+        drawn(browser, 5 + layers)
         assert loaded_from_elsewhere(browser) == []
         headings = [
             element.text for element in browser.find_elements("css selector", "h2")
@@ -85,8 +92,12 @@ def test_the_page_in_a_browser(findings, tmp_path):
         assert headings == [
             "At a glance",
             "How much rank is kept",
+            "How far information travels",
             "Who is really summed",
             "Two neighbourhoods, one output",
         ]
         rows = browser.find_elements("css selector", "tbody tr")
         assert len(rows) == layers
+        caption = browser.find_element("css selector", "caption").text
+        assert "a: " in caption
+        assert "never M H" in caption

@@ -9,10 +9,14 @@ import typer
 from fullrank.errors import ConfigError
 
 if TYPE_CHECKING:
+    import torch
+    from rich.progress import Progress
     from rich.table import Table
+    from torch_geometric.data import Batch
 
     from fullrank.data import GraphDataset
-    from fullrank.nn import GraphNet
+    from fullrank.lab import Finding, Reach
+    from fullrank.report.merging import WholeGraphs
 
 HEADINGS = {
     "rank M": "M",
@@ -28,13 +32,17 @@ LEGEND = (
     "outputs, aggregates: whether two neighbourhoods collide, and by which gap."
 )
 
+AT_ONCE = 512  # graphs in a batch of those that may be merged
+
 app = typer.Typer(add_completion=False)
 
 
 @app.command()
 def inspect(
-    run: Path = typer.Argument(
-        None, help="The run folder of a trained model; of several seeds the first."
+    runs: list[Path] = typer.Argument(
+        None,
+        metavar="[RUN]...",
+        help="Run folders of trained models, side by side; of several seeds the first.",
     ),
     conv: list[str] = typer.Option(
         [],
@@ -42,9 +50,19 @@ def inspect(
         help="An untrained network of this layer, such as gcn, or expc:8 for 8 "
         "aggregators; may be repeated.",
     ),
-    data: str = typer.Option(None, "--data", help="With --conv: a data set."),
+    data: str = typer.Option(
+        None, "--data", help="A data set; of a run by default its own."
+    ),
     out: Path = typer.Option(Path("inspect.html"), "--out", help="The page to write."),
-    graphs: int = typer.Option(64, "--graphs", min=1, help="How many to look at."),
+    graphs: int = typer.Option(
+        64, "--graphs", min=1, help="How many to examine the layers on."
+    ),
+    merge: int = typer.Option(
+        100_000,
+        "--merge",
+        min=0,
+        help="Among how many graphs to look for ones that a model merges; 0 for none.",
+    ),
     hidden: int = typer.Option(16, "--hidden", min=1, help="With --conv: width."),
     layers: int = typer.Option(3, "--layers", min=1, help="With --conv: depth."),
     seed: int = typer.Option(0, "--seed", help="Of untrained weights and searches."),
@@ -53,9 +71,10 @@ def inspect(
     folder: Path = typer.Option(None, "--folder", help="OGB: where raw files are."),
     smiles: str = typer.Option(None, "--smiles", help="CSV: the column of SMILES."),
 ) -> None:
-    """Show which neighbourhoods layers confuse, and how much rank they keep."""
-    if (run is None) == (not conv):
-        raise ConfigError("inspect needs a run folder, or --conv with --data; not both")
+    """Show which graphs and neighbourhoods models confuse, and how much rank layers
+    keep."""
+    if bool(runs) == bool(conv):
+        raise ConfigError("inspect needs run folders, or --conv with --data; not both")
     given = {
         "name": data,
         "root": root,
@@ -64,39 +83,50 @@ def inspect(
         "smiles": smiles,
     }
     options = {key: value for key, value in given.items() if value is not None}
-    if run is not None:
-        if data is not None:
-            raise ConfigError("--data is for --conv; a run is shown on its own data")
-        models, dataset, name = _trained(run, options)
-        source = f"the run {name}"
+    if runs:
+        models, dataset = _trained(runs, options)
+        source = f"the run{'s' * (len(models) > 1)} {', '.join(models)}"
+        if len(models) == 1:
+            models = {_conv_of(runs[0]): network for network in models.values()}
     else:
         if data is None:
             raise ConfigError("--conv needs a data set: add --data, such as MUTAG")
         models, dataset = _untrained(conv, options, hidden, layers, seed)
         source = f"untrained, width {hidden}, seed {seed}"
-    _report(models, dataset, source, graphs, seed, out)
+    _report(models, dataset, source, graphs, merge, seed, out)
 
 
 def _report(
-    models: Mapping[str, "GraphNet"],
+    models: Mapping[str, "torch.nn.Module"],
     dataset: "GraphDataset",
     source: str,
     graphs: int,
+    merge: int,
     seed: int,
     out: Path,
 ) -> None:
-    """Examine the models, print the table and write the page."""
+    """Examine the models, print the tables and write the page."""
     from rich.console import Console
+    from rich.progress import Progress
 
-    from fullrank.lab import examine
     from fullrank.report.lab_page import glance, lab_page
+    from fullrank.report.merging import merged_counts, whole_graph_sections
     from fullrank.report.page import software
 
     batch = next(iter(dataset.loader(batch_size=graphs)))
-    findings = {name: examine(model, batch, seed) for name, model in models.items()}
+    findings, reaches, studies = {}, {}, {}
+    with Progress(console=Console(stderr=True), transient=True) as progress:
+        for name, model in models.items():
+            findings[name], reaches[name] = _examine(name, model, batch, seed, progress)
+            if merge:
+                studies[name] = _study(name, model, dataset, merge, progress)
     console = Console(highlight=False)
     console.print(_table(*glance(findings)))
     console.print(LEGEND)
+    sections = []
+    if studies:
+        console.print(_table(*merged_counts(studies)))
+        sections = whole_graph_sections(studies, dataset)
     lead = (
         f"{', '.join(models)} ({source}), looked at on {batch.num_graphs} graphs of "
         f"{dataset.name} with {batch.num_nodes:,} nodes and {batch.num_edges:,} edges."
@@ -106,10 +136,63 @@ def _report(
         "data": f"{dataset.name}, the first {batch.num_graphs} graphs",
         **software(),
     }
-    title = "What these layers cannot tell apart"
+    if studies:
+        looked_at = min(merge, len(dataset))
+        provenance["merged"] = f"looked for among the first {looked_at:,} graphs"
+    title = "What these models cannot tell apart"
+    page = lab_page(title, lead, findings, provenance, reaches, sections)
     out.parent.mkdir(parents=True, exist_ok=True)
-    out.write_text(lab_page(title, lead, findings, provenance), encoding="utf-8")
+    out.write_text(page, encoding="utf-8")
     console.print(f"The pictures are in {out}")
+
+
+def _examine(
+    name: str,
+    model: "torch.nn.Module",
+    batch: "Batch",
+    seed: int,
+    progress: "Progress",
+) -> "tuple[list[Finding], Reach]":
+    """Every layer of a model, and how far information travels through all of them."""
+    from fullrank.lab import reach
+    from fullrank.lab.probe.examine import examining
+
+    task = progress.add_task(f"{name}: layers", total=None)
+    findings = []
+    for finding, count in examining(model, batch, seed):
+        findings.append(finding)
+        progress.update(task, total=count, advance=1)
+    return findings, reach(model, batch, seed)
+
+
+def _study(
+    name: str,
+    model: "torch.nn.Module",
+    dataset: "GraphDataset",
+    merge: int,
+    progress: "Progress",
+) -> "WholeGraphs":
+    """What a model merges among the first graphs, and what it cannot count."""
+    import numpy as np
+
+    from fullrank.errors import FullrankError
+    from fullrank.lab import cannot_count, merged
+    from fullrank.report.merging import WholeGraphs
+
+    chosen = np.arange(min(merge, len(dataset)))
+    task = progress.add_task(f"{name}: graphs", total=len(chosen))
+    merging = merged(
+        model,
+        dataset.loader(chosen, batch_size=AT_ONCE),
+        progress=lambda done: progress.update(task, completed=done),
+    )
+    some = (dataset[index] for index in chosen.tolist())
+    like = next((graph for graph in some if graph.num_edges), None)
+    try:
+        counting = cannot_count(model, like)
+    except FullrankError as error:  # a network that reads more than features and edges
+        return WholeGraphs(merging, str(error))
+    return WholeGraphs(merging, counting)
 
 
 def _table(columns: list[str], rows: list[list[str]]) -> "Table":
@@ -134,32 +217,70 @@ def _table(columns: list[str], rows: list[list[str]]) -> "Table":
 
 
 def _trained(
-    folder: Path, options: dict[str, Any]
-) -> tuple[dict[str, "GraphNet"], "GraphDataset", str]:
-    """The network of a run, the data set it was trained on, and its name."""
+    folders: list[Path], options: dict[str, Any]
+) -> tuple[dict[str, "torch.nn.Module"], "GraphDataset"]:
+    """The networks of runs by their names, and a data set that all of them read."""
+    import torch
+
+    from fullrank.data import load_dataset
     from fullrank.train.evaluate import load_data, load_model
     from fullrank.train.run_folder import open_runs
 
-    run = open_runs(folder)[0]
-    network = load_model(run).network.cpu()
-    return {run.config.model.conv: network}, load_data(run, options), run.id
+    runs = [open_runs(folder)[0] for folder in folders]
+    if "name" in options:
+        structure = runs[0].config.data.structure
+        if structure is not None:
+            options = {"structure": structure, **options}
+        dataset = load_dataset(labelled=False, **options)
+    else:
+        dataset = load_data(runs[0], options)
+    networks = {}
+    for run in runs:
+        model = load_model(run)
+        read = model.spec.node_features, model.spec.edge_features
+        if read != (dataset.node_features, dataset.edge_features):
+            raise ConfigError(
+                f"the model of {run.path} reads other features of nodes and edges than "
+                f"{dataset.name} has"
+            )
+        if not isinstance(model.network, torch.nn.Module):
+            raise ConfigError(f"the model of {run.path} is no neural network")
+        networks[run.id] = model.network.cpu()
+    return networks, dataset
+
+
+def _conv_of(folder: Path) -> str:
+    from fullrank.train.run_folder import open_runs
+
+    return open_runs(folder)[0].config.model.conv
 
 
 def _untrained(
     convs: list[str], options: dict[str, Any], hidden: int, layers: int, seed: int
-) -> tuple[dict[str, "GraphNet"], "GraphDataset"]:
+) -> tuple[dict[str, "torch.nn.Module"], "GraphDataset"]:
     """A network of each layer, all from the same seed, for one data set."""
     import numpy as np
     import torch
 
     from fullrank.data import Split
+    from fullrank.data.sources.base import StructureOptions
     from fullrank.train import parse
     from fullrank.train.config import STRUCTURAL
     from fullrank.train.model import Model, design_model
 
     sizes = {"hidden": hidden, "layers": layers}
-    if any(_layer(conv)["conv"] in STRUCTURAL for conv in convs):
-        options = {"structure": {"hops": 2, "node_labels": "x"}, **options}
+    read = {
+        STRUCTURAL[c][0] for c in (_layer(x)["conv"] for x in convs) if c in STRUCTURAL
+    }
+    if len(read) > 1:
+        raise ConfigError(
+            "layers that read colours and layers that read continuous structure cannot "
+            "be inspected together; inspect them one after the other"
+        )
+    if read:
+        colors = {"hops": 2, "node_labels": "x"}
+        structure = colors if StructureOptions in read else {"kind": "continuous"}
+        options = {"structure": structure, **options}
     configs = {
         conv: parse({"data": options, "model": {**_layer(conv), **sizes}})
         for conv in convs

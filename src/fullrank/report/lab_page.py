@@ -18,7 +18,7 @@ from fullrank.report.page import (
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
-    from fullrank.lab import Collision, Finding, LayerProfile
+    from fullrank.lab import Collision, Finding, LayerProfile, Reach
 
 COUNTING = (
     "A layer that senses fewer numbers than its neighbours have free features must "
@@ -51,6 +51,13 @@ SAMPLING = (
     "neighbours that are really summed."
 )
 
+REACH = (
+    "The influence of a node on another is the norm of a Jacobian: of what the last "
+    "convolution gives for the one, with respect to what the first reads of the other. "
+    "Left: the mean influence of one node at each distance. Right: the share of all "
+    "influence that comes from there, and dotted the share of nodes that are there. "
+    "Far nodes whose share of influence is below their share of nodes are squashed."
+)
 #: What a cell begins with that holds no number; the reason follows.
 NOT = "–"
 
@@ -58,7 +65,12 @@ Findings = Mapping[str, Sequence["Finding"]]
 
 
 def lab_page(
-    title: str, lead: str, findings: Findings, provenance: Mapping[str, str]
+    title: str,
+    lead: str,
+    findings: Findings,
+    provenance: Mapping[str, str],
+    reaches: Mapping[str, "Reach"] | None = None,
+    whole_graphs: Sequence[Section] = (),
 ) -> str:
     """The page about some models.
 
@@ -67,11 +79,17 @@ def lab_page(
         lead: What was looked at.
         findings: Per model what :func:`fullrank.lab.examine` found in each layer.
         provenance: Where the numbers come from.
+        reaches: Per model what :func:`fullrank.lab.reach` found.
+        whole_graphs: What :mod:`fullrank.report.merging` says of whole graphs.
     """
     sections = [
-        Section("At a glance", [Table(*glance(findings))]),
+        Section("At a glance", [_with_footnotes(*glance(findings))]),
+        *whole_graphs,
         Section("How much rank is kept", _rank_blocks(findings)),
     ]
+    if reaches:
+        travels: list[Block] = [Text(REACH), Figure(_reach_figure(reaches))]
+        sections.append(Section("How far information travels", travels))
     if sampled := _sampling_figure(findings):
         summed = Section("Who is really summed", [Text(SAMPLING), Figure(sampled)])
         sections.append(summed)
@@ -111,6 +129,22 @@ def glance(findings: Findings) -> tuple[list[str], list[list[str]]]:
         for finding in layers
     ]
     return columns, rows
+
+
+def _with_footnotes(columns: list[str], rows: list[list[str]]) -> Table:
+    """A table in which a letter stands for why a cell holds no number."""
+    letters: dict[str, str] = {}
+
+    def short(cell: str) -> str:
+        if not cell.startswith(NOT):
+            return cell
+        reason = cell.removeprefix(f"{NOT} (").removesuffix(")")
+        letter = letters.setdefault(reason, chr(ord("a") + len(letters)))
+        return f"{NOT} {letter}"
+
+    shown = [[short(cell) for cell in row] for row in rows]
+    notes = [f"{letter}: {reason}" for reason, letter in letters.items()]
+    return Table(columns, shown, "; ".join(notes))
 
 
 def _mean(profile: "LayerProfile", quantity: str) -> str:
@@ -176,6 +210,36 @@ def _by_degree_figure(
     figure.update_xaxes(title="neighbours")
     figure.update_yaxes(rangemode="tozero")
     figure.update_yaxes(title=label, col=1)
+    return figure.update_layout(height=360, margin={"t": 40, "b": 50, "l": 60, "r": 10})
+
+
+def _reach_figure(reaches: Mapping[str, "Reach"]) -> "go.Figure":
+    from plotly.subplots import make_subplots
+
+    titles = ["influence of one node", "share of all influence"]
+    figure = make_subplots(1, 2, subplot_titles=titles)
+    for (model, reach), color in zip(reaches.items(), cycle(PALETTE), strict=False):
+        far = list(range(len(reach.share)))
+        nodes = (reach.nodes / reach.nodes.sum()).tolist()
+        for column, values, dash in (
+            (1, reach.influence.tolist(), "solid"),
+            (2, reach.share.tolist(), "solid"),
+            (2, nodes, "dot"),
+        ):
+            figure.add_scatter(
+                x=far,
+                y=[value or None for value in values],
+                name=model if dash == "solid" else f"{model}, share of nodes",
+                legendgroup=model,
+                showlegend=column == 2,
+                mode="lines+markers",
+                line={"color": color, "dash": dash},
+                row=1,
+                col=column,
+            )
+    figure.update_yaxes(type="log", col=1)
+    figure.update_yaxes(rangemode="tozero", col=2)
+    figure.update_xaxes(title="distance")
     return figure.update_layout(height=360, margin={"t": 40, "b": 50, "l": 60, "r": 10})
 
 

@@ -5,6 +5,7 @@ import pytest
 import torch
 from networkx.generators.atlas import graph_atlas_g
 
+from fullrank.errors import DataError
 from fullrank.lab import PairNet, cannot_count
 from fullrank.lab.graphs.counting import subgraph_counts
 from fullrank.nn import GraphNet
@@ -97,6 +98,9 @@ def test_a_model_of_molecules_gets_features_as_it_takes_them():
     assert "triangles" in counting.cannot
     assert counting.cannot["triangles"].first.x.tolist() == [[2, 1]] * 6
     check(model, counting)
+    like.edge_index, like.edge_attr = like.edge_index[:, :0], like.edge_attr[:0]
+    with pytest.raises(DataError):
+        cannot_count(model, like)
 
 
 def model_input():

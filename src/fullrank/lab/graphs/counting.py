@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Batch, Data
 
+from fullrank.errors import DataError
 from fullrank.lab.graphs.merged import TOLERANCE, embedder, group_rows
 from fullrank.lab.graphs.pairs import wl_graph_classes
 from fullrank.lab.graphs.suites import load_suite
@@ -166,6 +167,8 @@ def _as_networkx(graph: Data) -> nx.Graph:
 def _featured(graph: Data, like: Data | None) -> Data:
     if like is None:
         return graph
+    if not (like.num_nodes and like.num_edges):
+        raise DataError("the graph to take features from needs a node and an edge")
     features = {"x": like.x[:1].expand(graph.num_nodes, *like.x.shape[1:])}
     if like.edge_attr is not None:
         attr = like.edge_attr
