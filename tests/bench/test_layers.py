@@ -5,7 +5,7 @@ import torch
 
 from fullrank.bench import layers
 from fullrank.bench.layers import LAYERS, WORKLOADS, Workload, measure
-from fullrank.bench.measure import interleaved_ms, peak_mb
+from fullrank.bench.measure import interleaved_ms, memory_mb, peak_mb, saved_mb
 from fullrank.nn import backend
 from fullrank.testing import assert_layers_agree, relative_difference
 from nn.plain_formula import plain_layer
@@ -47,21 +47,26 @@ def test_the_rows(monkeypatch, tmp_path, capsys):
     monkeypatch.setattr(layers, "WORKLOADS", [TINY])
     file = tmp_path / "rows.json"
     layers.run(quick=True, json_file=file)
-    rows = {row["implementation"]: row for row in json.loads(file.read_text())}
+    saved = json.loads(file.read_text())
+    assert saved["provenance"]["torch"] == torch.__version__
+    rows = {row["implementation"]: row for row in saved["rows"]}
     assert {"ExpandingConv", "CombConv", "PNAConv", "GINConv"} <= set(rows)
     ours, plain = rows["ExpandingConv"], rows["ExpandingConv (plain)"]
     assert ours["times_reference"] == pytest.approx(plain["ms"] / ours["ms"])
     assert plain["times_reference"] == 1
     assert rows["PNAConv"]["times_reference"] is None
     assert ours["times_floor"] > 0
+    assert rows["ExpandingConv (portable)"]["saved_mb"] < plain["saved_mb"]
     shown = capsys.readouterr().out
     assert "GATv2Conv(heads=2, mean)" in shown
 
 
+@pytest.mark.slow
 def test_the_full_table_has_the_layers_without_re_sum(monkeypatch):
     monkeypatch.setattr(layers, "THOROUGH", (0.0, 1))
     names = {row.implementation for row in measure(TINY_EDGES)}
     assert {"ExpandingConv*", "CombConv*", "GATConv(heads=2, concat)"} <= names
+    assert "CombConv (compiled)" in names
 
 
 def test_interleaved_times_are_medians_of_turns():
@@ -79,3 +84,18 @@ def test_peak_counts_what_is_held_at_once():
         return torch.empty(500_000), torch.empty(250_000)  # 3 MB
 
     assert peak_mb(step) == pytest.approx(3, rel=0.01)
+
+
+def test_memory_that_the_result_holds():
+    def step():
+        first = torch.empty(250_000)
+        return first.square()
+
+    assert memory_mb(step) == pytest.approx((2, 1), rel=0.01)
+
+
+def test_saved_tensors_are_counted_once():
+    x = torch.ones(250_000, requires_grad=True)  # 1 MB
+    assert saved_mb(lambda: x.exp()) == pytest.approx(1, rel=0.01)
+    assert saved_mb(lambda: x * x[:]) == pytest.approx(1, rel=0.01)
+    assert saved_mb(lambda: x + 1) == 0

@@ -1,7 +1,7 @@
 """``fullrank bench layers``: one layer, forward and backward, ours and its peers."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -14,8 +14,10 @@ from torch import Tensor
 from torch_geometric.nn import GATConv, GATv2Conv, GINConv
 from torch_geometric.utils import coalesce, degree, to_undirected
 
-from fullrank.bench.measure import interleaved_ms, peak_mb
+from fullrank.bench.measure import interleaved_ms, peak_mb, saved_mb
+from fullrank.bench.provenance import Provenance, provenance
 from fullrank.nn import CombConv, ExpandingConv, backend, make_conv
+from fullrank.nn.kernels.loops import is_built
 
 
 @dataclass(frozen=True)
@@ -57,10 +59,13 @@ class Workload:
 WORKLOADS = [
     Workload("molecules", 64, 18, 19, 256, 4),
     Workload("molecules", 64, 18, 19, 256, 32),
+    Workload("molecules", 256, 18, 19, 64, 32),
     Workload("molecules+edges", 64, 18, 19, 256, 4, edge_dim=5),
     Workload("dense", 32, 74, 2470, 180, 4),
     Workload("hubs", 64, 430, 500, 256, 4, hub_degree=300),
 ]
+
+_COMPILED, _PLAIN, _FLOOR = " (compiled)", " (plain)", "floor of "
 
 # Seconds for each implementation and rounds at least.
 QUICK, THOROUGH = (0.15, 1), (3.0, 5)
@@ -70,15 +75,27 @@ QUICK, THOROUGH = (0.15, 1), (3.0, 5)
 class Row:
     """One line of the table. Ratios are within one run; ``times_reference`` above 1
     means faster than the plain formula of the same layer, ``times_floor`` is the time
-    in multiples of the layer's unavoidable matrix products."""
+    in multiples of the layer's unavoidable matrix products. ``saved_mb`` is what
+    autograd keeps between the forward and the backward pass, inputs included."""
 
     workload: str
+    width: int
     s: int
     implementation: str
     ms: float
     peak_mb: float
+    saved_mb: float
     times_reference: float | None = None
     times_floor: float | None = None
+
+
+@dataclass
+class Layers:
+    """All rows, and what they were measured with."""
+
+    provenance: Provenance
+    device: str
+    rows: list[Row]
 
 
 @dataclass(frozen=True)
@@ -130,79 +147,101 @@ def _peers(w: Workload, edge_index: Tensor) -> dict[str, torch.nn.Module]:
     return peers
 
 
-def _training_step(
-    layer: torch.nn.Module, inputs: tuple, backend_name: str = "auto"
+def training_step(
+    layer: torch.nn.Module, inputs: Sequence[Tensor], backend_name: str = "auto"
 ) -> Callable[[], None]:
-    x, edge_index, edge_attr = inputs
+    """Return a function that runs a layer forward and backward once."""
+    x, *edges = inputs
     x = x.clone().requires_grad_()
-    arguments = (x, edge_index) if edge_attr is None else (x, edge_index, edge_attr)
 
     def step() -> None:
         layer.zero_grad()
         x.grad = None
         with backend(backend_name):
-            layer(*arguments).sum().backward()
+            layer(x, *edges).sum().backward()
+        if x.is_cuda:
+            torch.cuda.synchronize()
 
     return step
 
 
-def _floor_step(products: list[tuple[int, int, int]]) -> Callable[[], None]:
+def _floor_step(
+    products: list[tuple[int, int, int]], device: str = "cpu"
+) -> Callable[[], None]:
     """The products alone: forward, and twice backward, into memory at hand."""
     cases = []
     for n, k, m in products:
-        a, b, c = torch.randn(n, k), torch.randn(k, m), torch.randn(n, m)
-        cases.append((a, b, c, torch.empty(n, m), torch.empty(n, k), torch.empty(k, m)))
+        shapes = (n, k), (k, m), (n, m), (n, m), (n, k), (k, m)
+        cases.append([torch.randn(shape, device=device) for shape in shapes])
 
     def step() -> None:
         for a, b, grad, out, grad_a, grad_b in cases:
             torch.mm(a, b, out=out)
             torch.mm(grad, b.t(), out=grad_a)
             torch.mm(a.t(), grad, out=grad_b)
+        if device == "cuda":
+            torch.cuda.synchronize()
 
     return step
 
 
+def paths(device: str, quick: bool) -> dict[str, str]:
+    """Return the ways to compute a layer, as suffixes of its name, each with its
+    backend. The first is what a user gets, and the last the formula."""
+    found = {"": "auto", " (portable)": "portable"}
+    if device == "cpu" and is_built():
+        found |= {" (cpu)": "cpu"}
+    if not quick:
+        found |= {_COMPILED: "auto"}
+    return found | {_PLAIN: "plain"}
+
+
 def measure(w: Workload, quick: bool = False) -> Iterator[Row]:
     """Measure the implementations on one workload; the quick way takes half as many
-    graphs and leaves out the layers without Re-SUM and the concatenated heads."""
+    graphs and leaves out compiled layers, layers without Re-SUM and concatenated
+    heads."""
     if quick:
         w = replace(w, graphs=(w.graphs + 1) // 2)
-    inputs = w.build()
-    n, pairs = len(inputs[0]), inputs[1].size(1) + len(inputs[0])
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    x, edge_index, edge_attr = w.build()
+    given = [t.to(device) for t in (x, edge_index, edge_attr) if t is not None]
+    n, pairs = len(x), edge_index.size(1) + len(x)
     steps: dict[str, Callable[[], None]] = {}
     floors: dict[str, Callable[[], None]] = {}
+    saved: dict[str, float] = {}
+
+    def add(name: str, module: torch.nn.Module, backend_name: str = "auto") -> None:
+        steps[name] = training_step(module, given, backend_name)
+        with backend(backend_name):
+            saved[name] = saved_mb(lambda: module(*given))
+
     for layer in LAYERS:
-        if quick and layer.name.endswith("*"):
+        if quick and not layer.re_sum:
             continue
-        torch.manual_seed(0)
-        module = layer.build(w)
-        steps[_plain(layer.name)] = _training_step(module, inputs, "plain")
-        steps[layer.name] = _training_step(module, inputs)
-        floors[_floor(layer.name)] = _floor_step(layer.products(w, n, pairs))
-    for name, peer in _peers(w, inputs[1]).items():
+        module = layer.build(w).to(device)
+        for suffix, backend_name in paths(device, quick).items():
+            chosen: Any = module
+            if suffix == _COMPILED:
+                chosen = torch.compile(module, dynamic=True, fullgraph=True)
+            add(f"{layer.name}{suffix}", chosen, backend_name)
+        floors[layer.name] = _floor_step(layer.products(w, n, pairs), device)
+    for name, peer in _peers(w, edge_index).items():
         if not (quick and "concat" in name):
-            steps[name] = _training_step(peer, inputs)
+            add(name, peer.to(device))
 
     peaks = {name: peak_mb(step) for name, step in steps.items()}
     for floor in floors.values():
         floor()
     seconds, rounds = QUICK if quick else THOROUGH
-    ms = interleaved_ms(steps | floors, seconds, rounds)
+    named = {f"{_FLOOR}{name}": floor for name, floor in floors.items()}
+    ms = interleaved_ms(steps | named, seconds, rounds)
     for name in steps:
-        row = Row(w.name, w.s, name, ms[name], peaks[name])
-        layer_name = name.removesuffix(_plain(""))
-        if _floor(layer_name) in floors:
-            row.times_reference = ms[_plain(layer_name)] / ms[name]
-            row.times_floor = ms[name] / ms[_floor(layer_name)]
+        row = Row(w.name, w.width, w.s, name, ms[name], peaks[name], saved[name])
+        layer_name = name.partition(" ")[0]
+        if layer_name in floors:
+            row.times_reference = ms[f"{layer_name}{_PLAIN}"] / ms[name]
+            row.times_floor = ms[name] / ms[f"{_FLOOR}{layer_name}"]
         yield row
-
-
-def _plain(name: str) -> str:
-    return f"{name} (plain)"
-
-
-def _floor(name: str) -> str:
-    return f"floor of {name}"
 
 
 def run(quick: bool = False, json_file: Path | None = None) -> list[Row]:
@@ -217,26 +256,34 @@ def run(quick: bool = False, json_file: Path | None = None) -> list[Row]:
             progress.advance(task)
     console.print(_table(rows))
     console.print(
-        f"One layer, forward and backward, {torch.get_num_threads()} threads, float32"
+        f"One layer, forward and backward, float32, {_device()}"
         f"{', half the graphs, few repetitions' if quick else ''}. "
         "Faster: how many times faster than the plain formula of the same layer. "
         "× floor: time in multiples of the matrix products that no exact "
         "implementation avoids."
     )
     if json_file is not None:
-        json_file.write_text(json.dumps([asdict(row) for row in rows], indent=1))
+        found = Layers(provenance(), _device(), rows)
+        json_file.write_text(json.dumps(asdict(found), indent=1) + "\n")
     return rows
+
+
+def _device() -> str:
+    if torch.cuda.is_available():
+        return torch.cuda.get_device_name()
+    loops = "with" if is_built() else "without"
+    return f"{torch.get_num_threads()} threads, {loops} compiled loops"
 
 
 def _table(rows: list[Row]) -> Table:
     table = Table(box=None, pad_edge=False)
     for column in ("workload", "implementation"):
         table.add_column(column, no_wrap=True)
-    for column in ("ms", "peak MB", "faster", "× floor"):
+    for column in ("ms", "peak MB", "saved MB", "faster", "× floor"):
         table.add_column(column, justify="right")
     previous = None
     for row in rows:
-        workload = f"{row.workload}, s={row.s}"
+        workload = f"{row.workload}, d={row.width}, s={row.s}"
         if previous not in (None, workload):
             table.add_section()
         table.add_row(
@@ -244,6 +291,7 @@ def _table(rows: list[Row]) -> Table:
             row.implementation,
             f"{row.ms:.1f}",
             f"{row.peak_mb:.1f}",
+            f"{row.saved_mb:.1f}",
             "" if row.times_reference is None else f"{row.times_reference:.2f}",
             "" if row.times_floor is None else f"{row.times_floor:.2f}",
         )

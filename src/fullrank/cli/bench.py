@@ -23,6 +23,20 @@ def layers(quick: bool = Quick, json: Path | None = Json) -> None:
 
 
 @app.command()
+def scale(
+    quick: bool = Quick,
+    json: Path | None = Json,
+    picture: Path | None = typer.Option(
+        None, "--picture", callback=writable, help="Draw the points as SVG."
+    ),
+) -> None:
+    """One layer on ever larger graphs: ours, the plain formula, PyG's peers."""
+    from fullrank.bench import scale
+
+    scale.run(quick=quick, json_file=json, picture=picture)
+
+
+@app.command()
 def loading(quick: bool = Quick, json: Path | None = Json) -> None:
     """Shuffled batches of molecules: packed graphs against PyG's DataLoader."""
     from fullrank.bench import loading
