@@ -106,6 +106,11 @@ def check_indices(index: Tensor, size: int, role: str) -> None:
         )
 
 
+def is_abstract(x: Tensor) -> bool:
+    """Whether a tensor has no values yet, or stands for others."""
+    return torch.compiler.is_compiling() or torch.jit.is_tracing() or x.is_meta
+
+
 class Layout(NamedTuple):
     """What the pairs of a graph depend on besides its edges.
 
@@ -116,6 +121,9 @@ class Layout(NamedTuple):
         self_loops: Whether :math:`v` is one of its own neighbours. If so, self-loops
             of the graph are removed first, unless the graph is bipartite, where a
             number names different nodes on the two sides.
+        redirect: Whether self-loops of the graph go to one more destination, which is
+            dropped afterwards, instead of being removed. This keeps a pair for each
+            edge, and shapes that do not depend on values.
         flow: The direction of messages, as in PyG.
         order: ``"src"`` or ``"dst"`` for pairs sorted by one of their ends, or
             :obj:`None` for edges as they come, then self-loops.
@@ -125,6 +133,7 @@ class Layout(NamedTuple):
     num_dst: int
     bipartite: bool = False
     self_loops: bool = True
+    redirect: bool = False
     flow: str = "source_to_target"
     order: str | None = None
 
@@ -147,8 +156,7 @@ class Pairs:
         ptr: The first pair of each node, :math:`(N + 1)`, if they are sorted.
         value: The values of a sparse matrix, or :obj:`None`.
         num_edges: Number of edges.
-        spare: Whether there is one more destination, for self-loops of the graph that
-            could not be removed.
+        spare: Whether there is one more destination, for self-loops of the graph.
     """
 
     edge_index: Any
@@ -168,7 +176,7 @@ class Pairs:
             if edge_index.layout == layout:
                 return edge_index
             edge_index = edge_index.edge_index
-        num_src, num_dst, bipartite, self_loops, flow, order = layout
+        num_src, num_dst, bipartite, self_loops, redirect, flow, order = layout
         src, dst, value = as_edge_list(edge_index, flow)
         src, dst = src.long(), dst.long()
         check_indices(src, num_src, "source")
@@ -181,11 +189,9 @@ class Pairs:
                 own, num_src = nodes + num_src, num_src + num_dst
             else:
                 loops = src == dst
-                if torch.compiler.is_compiling() or dst.is_meta:
-                    # Shapes may not depend on values: loops go to an extra
-                    # destination, whose result the layer drops.
+                if redirect and (is_abstract(dst) or loops.any()):
                     dst, spare = torch.where(loops, num_dst, dst), True
-                elif loops.any():
+                elif not redirect and loops.any():
                     kept = (~loops).nonzero().squeeze(1)
                     src, dst = src[kept], dst[kept]
                     place = torch.cat([kept, nodes + edges])
@@ -261,12 +267,15 @@ def edge_columns(edge_attr: Tensor, edge_dim: int | Sequence[int]) -> Tensor:
     """Return edge features as columns of floats.
 
     Categories become one-hot columns, so that a linear map of the columns is the sum
-    of one embedding for each category.
+    of one embedding for each category. With ``edge_dim=-1`` any number of columns will
+    do.
     """
-    sizes = [edge_dim] if isinstance(edge_dim, int) else list(edge_dim)
-    width = edge_dim if isinstance(edge_dim, int) else len(sizes)
     if edge_attr.dim() == 1:
         edge_attr = edge_attr[:, None]
+    if edge_dim == -1:
+        edge_dim = edge_attr.size(-1)
+    sizes = [edge_dim] if isinstance(edge_dim, int) else list(edge_dim)
+    width = edge_dim if isinstance(edge_dim, int) else len(sizes)
     if edge_attr.dim() != 2 or edge_attr.size(1) != width:
         raise DataError(
             f"edge_attr must have {width} columns (edge_dim={edge_dim}), "

@@ -7,9 +7,14 @@ import pytest
 import torch
 from torch.nn.utils import prune
 from torch_geometric.data import Data, HeteroData
-from torch_geometric.explain import Explainer, GNNExplainer
-from torch_geometric.nn import HeteroConv, Sequential, global_add_pool
-from torch_geometric.utils import trim_to_layer
+from torch_geometric.explain import Explainer, GNNExplainer, GraphMaskExplainer
+from torch_geometric.nn import (
+    HeteroConv,
+    Sequential,
+    global_add_pool,
+    to_hetero_with_bases,
+)
+from torch_geometric.utils import scatter, trim_to_layer
 
 from fullrank.nn import (
     CombConv,
@@ -17,6 +22,7 @@ from fullrank.nn import (
     OneCoefficients,
     Stack,
     TanhCoefficients,
+    backend,
 )
 from fullrank.testing import (
     assert_permutation_equivariant,
@@ -192,15 +198,16 @@ def test_gnn_explainer_finds_the_edge_that_matters(cls, re_sum):
 @pytest.mark.parametrize("re_sum", [True, False])
 @pytest.mark.parametrize("edge_dim", [None, 3])
 def test_propagate_computes_the_same(cls, re_sum, edge_dim):
-    """Message hooks, like explainers, see messages by PyG's propagate."""
+    """Message hooks, like explainers, see a message for each edge."""
     conv = cls(5, 4, re_sum=re_sum, edge_dim=edge_dim).double()
     inputs = tuple(t.double() if t.is_floating_point() else t for t in graph(edge_dim))
+    inputs[1][:, 7] = 3  # a self-loop, which does not count
     expected = conv(*inputs)
     seen = []
     conv.register_message_forward_hook(lambda module, inputs, out: seen.append(out))
     assert relative_difference(conv(*inputs), expected) <= 1e-12
     (messages,) = seen
-    assert messages.shape[0] == conv.neighborhoods(*inputs).src.numel()
+    assert messages.shape[0] == inputs[1].size(1)
 
 
 @both
@@ -323,12 +330,125 @@ def test_meta_device(cls, re_sum):
 
 @both
 @pytest.mark.parametrize("re_sum", [True, False])
-def test_nan_is_let_through(cls, re_sum):
+@pytest.mark.parametrize("name", ["plain", "cpu", "portable"])
+def test_nan_is_let_through(cls, re_sum, name):
     conv = cls(5, 4, re_sum=re_sum)
     x = torch.ones(4, 5)
     x[1, 0] = float("nan")
-    out = conv(x, torch.tensor([[1, 2], [0, 3]]))
+    with backend(name):
+        out = conv(x.requires_grad_(), torch.tensor([[1, 2], [0, 3]]))
+        (grad,) = torch.autograd.grad(out.sum(), x)
     assert out.isnan().any(dim=1).tolist() == [True, True, False, False]
+    # Node 0 is the neighbour of itself and of node 1, nodes 2 and 3 of neither.
+    assert grad.isnan().any(dim=1).tolist() == [True, True, False, False]
+
+
+@both
+def test_graph_mask_explainer(cls):
+    class Model(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.second = cls(5, 8), cls(8, 3)
+
+        def forward(self, x, edge_index):
+            h = self.first(x, edge_index).relu()
+            return self.second(h, edge_index).log_softmax(dim=-1)
+
+    explainer = Explainer(
+        Model(),
+        GraphMaskExplainer(2, epochs=2, log=False),
+        explanation_type="model",
+        node_mask_type="attributes",
+        edge_mask_type="object",
+        model_config={
+            "mode": "multiclass_classification",
+            "task_level": "node",
+            "return_type": "log_probs",
+        },
+    )
+    x, edge_index = graph()
+    explanation = explainer(x, edge_index, index=2)
+    assert explanation.edge_mask.shape == (30,)
+    assert explanation.node_mask.shape == x.shape
+
+
+@both
+@pytest.mark.parametrize("re_sum", [True, False])
+def test_jit_trace_with_other_sizes(cls, re_sum):
+    conv = cls(5, 4, re_sum=re_sum, edge_dim=3)
+    x, edge_index, edge_attr = graph(edge_dim=3)
+    edge_index[1] = (edge_index[0] + 1) % 9  # no self-loop, as far as the trace sees
+    traced = torch.jit.trace(conv, (x, edge_index, edge_attr))
+    other = random_graph(5, 14, 33, edge_dim=3, seed=1)
+    other[1][:, 0] = 3
+    assert relative_difference(traced(*other), conv(*other)) <= 1e-5
+
+
+@both
+def test_size(cls):
+    x, edge_index = graph()
+    conv = cls(5, 4)
+    assert torch.equal(conv(x, edge_index, size=(9, 9)), conv(x, edge_index))
+    with pytest.raises(ValueError, match=r"\(9, 8\)"):
+        conv(x, edge_index, size=(9, 8))
+    ends = torch.stack([edge_index[0], edge_index[1] % 4])
+    assert conv((x, x[:4]), ends, size=(9, 4)).shape == (4, 4)
+
+
+@both
+@pytest.mark.parametrize("in_channels", [5, -1])
+def test_lazy_edge_features(cls, in_channels):
+    conv = cls(in_channels, 4, edge_dim=-1)
+    inputs = graph(edge_dim=3)
+    assert agrees_with_the_formula(conv, *inputs)
+    assert conv.edge_lin.weight.shape == (5, 3)
+    with pytest.raises(ValueError, match=r"\[30, 2\]"):
+        conv(*inputs[:2], inputs[2][:, :2])
+
+
+@both
+def test_a_subclass_without_aggr(cls):
+    class Own(cls):
+        def aggregate(self, inputs, index, ptr=None, dim_size=None):
+            return scatter(inputs, index, dim_size=dim_size)
+
+    own, conv = Own(5, 4, aggr=None), cls(5, 4)
+    own.load_state_dict(conv.state_dict())
+    assert relative_difference(own(*graph()), conv(*graph())) <= 1e-6
+    with pytest.raises(ValueError, match="aggr.*None"):
+        cls(5, 4, aggr=None)
+
+
+@both
+def test_hetero_with_bases_and_own_terms(cls):
+    class Model(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.conv = cls(5, 4)
+
+        def forward(self, x, edge_index):
+            return self.conv(x, edge_index)
+
+    forth, back = ("a", "to", "b"), ("b", "to", "a")
+    model = to_hetero_with_bases(Model(), (["a", "b"], [forth, back]), num_bases=2)
+    x = {"a": torch.randn(6, 5), "b": torch.randn(4, 5)}
+    ends = torch.stack([torch.randint(6, (8,)), torch.randint(4, (8,))])
+    out = model(x, {forth: ends, back: ends.flip(0)})
+    none = ends[:, :0]
+    alone = model(x, {forth: none, back: none})
+    assert {k: v.shape for k, v in out.items()} == {"a": (6, 4), "b": (4, 4)}
+    assert any(not torch.equal(out[k], alone[k]) for k in out)
+    assert any(v.abs().sum() > 0 for v in alone.values())
+
+
+@both
+def test_onnx_export(cls):
+    pytest.importorskip("onnxscript")
+    program = torch.onnx.export(cls(5, 4), graph(), dynamo=True, verbose=False)
+    assert {node.domain for node in program.model.graph} <= {
+        "",
+        "pkg.onnxscript.torch_lib",
+    }
 
 
 @both

@@ -10,16 +10,18 @@ from torch_geometric.nn.conv import MessagePassing
 from torch_geometric.nn.dense.linear import Linear
 from torch_geometric.nn.inits import reset
 from torch_geometric.nn.resolver import activation_resolver
-from torch_geometric.typing import Adj, OptTensor
+from torch_geometric.typing import Adj, OptTensor, Size
 
 from fullrank.nn import functional
 from fullrank.nn.coefficients.base import Coefficients, as_pair
 from fullrank.nn.coefficients.tanh import TanhCoefficients
 from fullrank.nn.kernels.dispatch import (
+    is_exporting,
     is_linear,
     is_plain,
     is_replaceable,
     needs_propagate,
+    overrides_propagate,
 )
 from fullrank.nn.lazy_linear import LazyLinear, materialize
 from fullrank.nn.neighborhoods import (
@@ -27,6 +29,7 @@ from fullrank.nn.neighborhoods import (
     Neighborhoods,
     Pairs,
     edge_columns,
+    is_abstract,
     read_neighborhoods,
 )
 
@@ -46,7 +49,9 @@ class RankConv(MessagePassing):
     :class:`fullrank.nn.backend`. Explainers, PyG's hooks on propagate, message or
     aggregate, and subclasses with a :meth:`message` (of ``messages``, a row for each
     pair), :meth:`aggregate` or :meth:`update` of their own get PyG's
-    :meth:`propagate`.
+    :meth:`propagate`. Explainers and hooks see the messages of the edges; what a node
+    sends to itself is added to their sum (other aggregations, and subclasses, get all
+    messages).
     """
 
     def __init__(
@@ -65,10 +70,11 @@ class RankConv(MessagePassing):
         **kwargs: Any,
     ) -> None:
         super().__init__(aggr=aggr, **kwargs)
+        own = type(self).aggregate is not RankConv.aggregate
         for name, given, kind in (
             ("coefficients", coefficients, Coefficients),
             ("mlp", mlp, torch.nn.Module | None),
-            ("aggr", self.aggr_module, Aggregation),
+            ("aggr", self.aggr_module, Aggregation | None if own else Aggregation),
         ):
             if not isinstance(given, kind):
                 raise ValueError(f"{name} cannot be {given!r}")
@@ -93,10 +99,10 @@ class RankConv(MessagePassing):
         self.coefficients = coefficients
         self.edge_lin: Linear | None = None
         if edge_dim is not None:
-            if num_columns(edge_dim) < 1:
-                raise ValueError(f"edge_dim must be at least 1, got {edge_dim}")
+            if edge_dim != -1 and num_columns(edge_dim) < 1:
+                raise ValueError(f"edge_dim must be at least 1 or -1, got {edge_dim}")
             # Without a bias, so that added self-loops have no edge feature.
-            if lazy:
+            if lazy or edge_dim == -1:
                 self.edge_lin = LazyLinear(bias=False)
             else:
                 self.edge_lin = Linear(num_columns(edge_dim), d_src, bias=False)
@@ -147,6 +153,7 @@ class RankConv(MessagePassing):
         edge_index: Adj | Pairs,
         edge_attr: Tensor | None = None,
         *,
+        size: Size = None,
         edge_color: Tensor | None = None,
         node_color: Tensor | None = None,
     ) -> Tensor:
@@ -158,6 +165,7 @@ class RankConv(MessagePassing):
             edge_index: The edges, in any of PyG's formats; or what :meth:`pairs` made
                 of them, for several layers.
             edge_attr: Edge features, if the layer was made with ``edge_dim``.
+            size: The numbers of sources and destinations, which ``x`` must have.
             edge_color: A structural colour for each edge, for coefficients that read
                 it.
             node_color: The same for each self-loop that the layer adds.
@@ -166,23 +174,25 @@ class RankConv(MessagePassing):
             The new features of the destinations.
         """
         pairs = self.pairs(x, edge_index)
+        found = pairs.layout.num_src, pairs.layout.num_dst
+        if size is not None and tuple(size) != found:
+            raise ValueError(f"size is {tuple(size)}, but x has {found} rows")
         local = self.neighborhoods(
             x, pairs, edge_attr, edge_color=edge_color, node_color=node_color
         )
         if needs_propagate(self, RankConv):
-            out = self._propagate(local)
+            out = self._propagate(local, pairs)
         elif is_plain():
             out = self.sum_by_definition(local)
         else:
             out = self.sum_by_kernel(local)
-        return out[: pairs.layout.num_dst] if pairs.spare else out
+        return out[: pairs.layout.num_dst]
 
     def pairs(self, x: Features, edge_index: Adj | Pairs) -> Pairs:
         """Return what the layer makes of the edges alone, to be given to it, and to all
         layers like it, in place of ``edge_index``."""
-        return self._read_pairs(
-            x, edge_index, sort=not (needs_propagate(self, RankConv) or is_plain())
-        )
+        by_hand = needs_propagate(self, RankConv) or is_plain() or is_exporting()
+        return self._read_pairs(x, edge_index, sort=not by_hand)
 
     def _read_pairs(self, x: Features, edge_index: Adj | Pairs, sort: bool) -> Pairs:
         x_src, x_dst = (x, x) if isinstance(x, Tensor) else x
@@ -193,8 +203,9 @@ class RankConv(MessagePassing):
         order = self.pair_order() if sort else None
         bipartite = not isinstance(x, Tensor)
         loops = self.bipartite_self_loops if bipartite else self.self_loops
+        redirect = is_abstract(x_dst) or self._adds_own_terms()
         layout = Layout(
-            x_src.size(0), x_dst.size(0), bipartite, loops, self.flow, order
+            x_src.size(0), x_dst.size(0), bipartite, loops, redirect, self.flow, order
         )
         return Pairs.read(edge_index, layout)
 
@@ -285,13 +296,30 @@ class RankConv(MessagePassing):
     def message(self, messages: Tensor) -> Tensor:
         return messages
 
-    def _propagate(self, local: Neighborhoods) -> Tensor:
-        pairs = torch.stack([local.src, local.dst])
+    def _adds_own_terms(self) -> bool:
+        """Whether PyG's propagate gets the messages of edges alone, one for each of
+        them, as explainers and hooks expect; the rest is added to its sum."""
+        return (
+            needs_propagate(self, RankConv)
+            and not overrides_propagate(self, RankConv)
+            and self.sums()
+        )
+
+    def _propagate(self, local: Neighborhoods, pairs: Pairs) -> Tensor:
+        ends = torch.stack([local.src, local.dst])
         size = (local.x_src.size(0), local.x_dst.size(0))
-        if self.flow == "target_to_source":
-            pairs, size = pairs.flip(0), size[::-1]
         messages = self.message_pairs(local, self.read_coefficients(local))
-        out = self.propagate(pairs, messages=messages, size=size)
+        own = None
+        if pairs.layout.self_loops and self._adds_own_terms():
+            ends, edges = ends[:, : pairs.num_edges], pairs.num_edges
+            messages, own = messages[:edges], messages[edges:]
+        if self.flow == "target_to_source":
+            ends, size = ends.flip(0), size[::-1]
+        out = self.propagate(
+            ends, messages=messages, x=(local.x_src, local.x_dst), size=size
+        )
+        if own is not None:
+            out = out[: own.size(0)] + own
         return out if self.re_sum else self.mlp(out)
 
     def _check_features(self, x_src: Tensor, x_dst: Tensor | None) -> None:
@@ -330,7 +358,10 @@ class RankConv(MessagePassing):
             raise ValueError(
                 f"edge_attr has {edge_attr.size(0)} rows for {edges} edges"
             )
-        columns = edge_columns(edge_attr, self.edge_dim).to(x_src.dtype)
+        edge_dim = self.edge_dim
+        if edge_dim == -1:  # or what the first input had
+            edge_dim = self.edge_lin.in_channels
+        columns = edge_columns(edge_attr, edge_dim).to(x_src.dtype)
         materialize(self.edge_lin, columns.size(1), x_src.size(1))
         if is_linear(self.edge_lin):
             return columns, self.edge_lin.weight

@@ -48,8 +48,9 @@ class ExpandingConv(RankConv):
         num_aggregators: :math:`s`. Ignored if ``coefficients`` is given, which knows
             its own.
         re_sum: Whether the MLP, which ends in a ReLU, runs before the sum.
-        edge_dim: Number of edge features; a sequence of category counts (such as
-            ``(5, 6, 2)`` for OGB's bonds) if ``edge_attr`` holds categories.
+        edge_dim: Number of edge features, or ``-1`` to read it off the first input; a
+            sequence of category counts (such as ``(5, 6, 2)`` for OGB's bonds) if
+            ``edge_attr`` holds categories.
         coefficients: Any :class:`~fullrank.nn.Coefficients`, by default the paper's
             :class:`~fullrank.nn.TanhCoefficients`.
         init: How the default coefficients start: ``"paper"``, or ``"balanced"``, with

@@ -128,13 +128,14 @@ def run(function: Callable[..., Tensor], *args: Any) -> Tensor:
 
 def _needs_ordinary_operations(tensors: list[Tensor]) -> bool:
     """Whether someone wants a graph of operations that everybody knows."""
-    if torch.compiler.is_compiling():
-        return (
-            torch.compiler.is_exporting()
-            or is_transformed()
-            or any(map(has_tangent, tensors))
-        )
-    return torch.jit.is_tracing()
+    if torch.compiler.is_compiling() and not is_exporting():
+        return is_transformed() or any(map(has_tangent, tensors))
+    return is_exporting()
+
+
+def is_exporting() -> bool:
+    """Whether a program is being made of the operations, for another runtime."""
+    return torch.compiler.is_exporting() or torch.jit.is_tracing()
 
 
 def _cast(x: Any, dtype: torch.dtype) -> Any:
@@ -183,8 +184,13 @@ def needs_propagate(conv: MessagePassing, base: type[MessagePassing]) -> bool:
     return bool(
         conv.explain
         or any(getattr(conv, hooks) for hooks in _HOOKS)
-        or any(getattr(type(conv), m) is not getattr(base, m) for m in _METHODS)
+        or overrides_propagate(conv, base)
     )
+
+
+def overrides_propagate(conv: MessagePassing, base: type[MessagePassing]) -> bool:
+    """Whether a subclass of ``base`` has a part of propagate of its own."""
+    return any(getattr(type(conv), m) is not getattr(base, m) for m in _METHODS)
 
 
 def is_constant(x: Tensor) -> bool:
