@@ -22,6 +22,7 @@ from fullrank.nn.kernels.dispatch import (
     is_replaceable,
     needs_propagate,
     overrides_propagate,
+    reads_aggregates,
 )
 from fullrank.nn.lazy_linear import LazyLinear, materialize
 from fullrank.nn.neighborhoods import (
@@ -49,9 +50,9 @@ class RankConv(MessagePassing):
     :class:`fullrank.nn.backend`. Explainers, PyG's hooks on propagate, message or
     aggregate, and subclasses with a :meth:`message` (of ``messages``, a row for each
     pair), :meth:`aggregate` or :meth:`update` of their own get PyG's
-    :meth:`propagate`. Explainers and hooks see the messages of the edges; what a node
-    sends to itself is added to their sum (other aggregations, and subclasses, get all
-    messages).
+    :meth:`propagate`. Explainers and hooks on messages see those of the edges; what a
+    node sends to itself is added to their sum. Other aggregations, hooks on aggregate
+    and subclasses get all messages.
     """
 
     def __init__(
@@ -301,7 +302,7 @@ class RankConv(MessagePassing):
         them, as explainers and hooks expect; the rest is added to its sum."""
         return (
             needs_propagate(self, RankConv)
-            and not overrides_propagate(self, RankConv)
+            and not (overrides_propagate(self, RankConv) or reads_aggregates(self))
             and self.sums()
         )
 

@@ -193,6 +193,11 @@ def overrides_propagate(conv: MessagePassing, base: type[MessagePassing]) -> boo
     return any(getattr(type(conv), m) is not getattr(base, m) for m in _METHODS)
 
 
+def reads_aggregates(conv: MessagePassing) -> bool:
+    """Whether a hook gets what PyG's aggregate returns."""
+    return any(getattr(conv, hooks) for hooks in _HOOKS if "aggregate" in hooks)
+
+
 def is_constant(x: Tensor) -> bool:
     """Whether a tensor on the CPU may be read: it is not a variable of a derivative, of
     a transform or of what is being compiled."""
