@@ -21,7 +21,8 @@ from fullrank.version import __version__
 # imported only when it is called, so that `fullrank --help` answers at once.
 VERBS = {
     "quickstart": "Train on real molecules and show what keeping the rank does.",
-    "train": "Train one model as a configuration says; resume what was interrupted.",
+    "train": "Train on a table of molecules, or by a configuration; resume it.",
+    "tune": "Search for a better configuration, and train it.",
     "evaluate": "Measure a finished run on its data.",
     "predict": "Predict for your own molecules or graphs.",
     "inspect": "Show what a layer or a trained model cannot tell apart.",

@@ -1,0 +1,85 @@
+"""``fullrank tune``: search for a better configuration, and train it."""
+
+from pathlib import Path
+
+import typer
+from rich.console import Console
+
+from fullrank.cli.options import (
+    BALANCE,
+    CHANGES,
+    QUIET,
+    SMILES,
+    SPLIT,
+    SPLIT_COLUMN,
+    TARGET,
+    TASK,
+    TIME,
+)
+
+app = typer.Typer(add_completion=False)
+
+
+@app.command()
+def tune(
+    source: str = typer.Argument(
+        ..., metavar="TABLE|CONFIG", help="As for `fullrank train`."
+    ),
+    target: list[str] = TARGET,
+    smiles: str = SMILES,
+    task: str = TASK,
+    split: str = SPLIT,
+    split_column: str = SPLIT_COLUMN,
+    balance: bool = BALANCE,
+    trials: int = typer.Option(50, min=1, help="In the study, by all processes."),
+    duration: float = TIME,
+    space: Path = typer.Option(
+        None, metavar="FILE", help="A YAML file with the keys to search."
+    ),
+    storage: str = typer.Option(
+        None, metavar="URL", help="A database that several machines share."
+    ),
+    changes: list[str] = CHANGES,
+    runs: Path = typer.Option(None, help="The folder of run folders."),
+    quiet: bool = QUIET,
+) -> None:
+    """Search on the validation part, and train the best configuration.
+
+    The same command continues the study; started several times at once, its processes
+    share the work. With --quiet the folder of the trained model is all that is printed.
+    """
+    from fullrank.cli.train import resolve, show_summary, stopping_politely
+    from fullrank.report.run_page import write_run_page
+    from fullrank.report.tune_page import write_tune_page
+    from fullrank.train.tune import read_space
+    from fullrank.train.tune import tune as search
+
+    about = {
+        "smiles": smiles,
+        "task": task,
+        "split": split,
+        "split_column": split_column,
+        "balance": balance or None,
+    }
+    console = Console(stderr=True, quiet=quiet, highlight=False)
+    config = resolve(source, target, about, changes, console)
+    if runs is not None:
+        config = config.model_copy(update={"runs": runs})
+    with stopping_politely():
+        tuned = search(
+            config,
+            trials,
+            duration,
+            None if space is None else read_space(space),
+            storage,
+            None if quiet else console,
+        )
+    folder = config.runs / tuned.summary.experiment
+    write_run_page(folder, tuned.config.load_data())
+    page = write_tune_page(tuned)
+    if quiet:
+        print(folder)
+        return
+    show_summary(tuned.summary, config.runs)
+    print(f"best configuration: {tuned.folder / 'best.yaml'}")
+    print(f"search: {page}")
