@@ -62,14 +62,27 @@ def weigh(values: Tensor, m: Tensor, src: Tensor) -> Tensor:
 
 
 def weigh_backward(
-    grad: Tensor, values: Tensor, m: Tensor, src: Tensor, grad_values: Tensor
+    grad: Tensor, values: Tensor, m: Tensor, src: Tensor, planes: Tensor
 ) -> Tensor:
-    """Add to the gradient of ``values``, and return that of ``m``."""
+    """Add to the gradient of ``values``, in :func:`planes_like` them, and return that
+    of ``m``."""
     grad_m = torch.empty_like(m)
-    for k in range(m.size(1)):
+    for k, plane in enumerate(planes):
         grad_m[:, k] = (grad * take_rows(values[:, k], src)).sum(1)
-        add_rows(grad_values[:, k], src, grad * m[:, k, None])
+        add_rows(plane, src, grad * m[:, k, None])
     return grad_m
+
+
+def planes_like(size: int, s: int, x: Tensor) -> Tensor:
+    """Return accumulators for ``s`` rows of each node, ``[s, N, h]``: rows are added
+    several times as fast where they are not ``s`` rows apart."""
+    return torch.zeros(s, size, x.size(-1), dtype=_wide(x), device=x.device)
+
+
+def interleaved(planes: Tensor, like: Tensor) -> Tensor:
+    """Return the accumulators as ``[N, s, h]``."""
+    out = like.new_empty(planes.size(1), planes.size(0), planes.size(2))
+    return out.copy_(planes.transpose(0, 1))
 
 
 def add_edge_rows(y: Tensor, m: Tensor, attr: Tensor | None, weight: Any) -> Tensor:
@@ -127,22 +140,22 @@ class _WeightedRows(Kernel):
 
     @staticmethod
     def backward(needed, grad, kept, values, m, src):
-        (grad_values,), grad_m = zeros(values), m.new_empty(m.shape)
+        planes = planes_like(len(values), m.size(1), values)
+        grad_m = m.new_empty(m.shape)
         for e in blocks(len(src), values.size(2), values.itemsize):
-            grad_m[e] = weigh_backward(grad[e], values, m[e], src[e], grad_values)
-        return narrow(values, grad_values), grad_m, None
+            grad_m[e] = weigh_backward(grad[e], values, m[e], src[e], planes)
+        return interleaved(planes, values), grad_m, None
 
 
 class _OuterProductSum(Kernel):
     @staticmethod
     def forward(kept, x, m, src, dst, size, ptr):
-        shape = size, m.size(1), x.size(1)
-        out = torch.zeros(shape, dtype=_wide(x), device=x.device)
+        planes = planes_like(size, m.size(1), x)
         for e in blocks(len(src), x.size(1), x.itemsize):
             rows = take_rows(x, src[e])
-            for k in range(m.size(1)):
-                add_rows(out[:, k], dst[e], rows * m[e, k, None])
-        return narrow(x, out)
+            for k, plane in enumerate(planes):
+                add_rows(plane, dst[e], rows * m[e, k, None])
+        return interleaved(planes, x)
 
     @staticmethod
     def backward(needed, grad, kept, x, m, src, dst, size, ptr):
@@ -180,10 +193,9 @@ class _ExpandMLPSum(Kernel):
         needed, grad, kept, values, m, edge_attr, edge_weight, bias1, weight2, bias2,
         src, dst, size, ptr,
     ):  # fmt: skip
-        given = (values, edge_weight, bias1, weight2, bias2)
-        grads = grad_values, grad_edge, grad_bias1, grad_weight2, grad_bias2 = zeros(
-            *given
-        )
+        given = (edge_weight, bias1, weight2, bias2)
+        grads = grad_edge, grad_bias1, grad_weight2, grad_bias2 = zeros(*given)
+        planes = planes_like(len(values), m.size(1), values)
         grad_m = m.new_empty(m.shape)
         grad_attr = edge_attr.new_zeros(edge_attr.shape) if needed[2] else None
         width = max(len(bias1), len(bias2))
@@ -194,13 +206,14 @@ class _ExpandMLPSum(Kernel):
             grad_y = linear_backward(grad_z, y, weight2, grad_weight2, grad_bias2)
             grad_y = relu_gate(grad_y, y)
             grad_bias1 += grad_y.sum(0, dtype=grad_bias1.dtype)
-            grad_m[e] = weigh_backward(grad_y, values, m[e], src[e], grad_values)
+            grad_m[e] = weigh_backward(grad_y, values, m[e], src[e], planes)
             if attr is not None:
                 edge_rows_backward(
                     grad_y, m[e], attr, edge_weight,
                     grad_m[e], part(grad_attr, e), grad_edge,
                 )  # fmt: skip
-        grad_values, *of_weights = map(narrow, given, grads)
+        of_weights = map(narrow, given, grads)
+        grad_values = interleaved(planes, values)
         return grad_values, grad_m, grad_attr, *of_weights, *(None,) * 4
 
 
