@@ -38,7 +38,8 @@ def imported_modules():
 
 def test_what_is_imported_is_what_is_declared():
     core = modules_of(PROJECT["dependencies"])
-    assert imported_modules() | {"qm9pack"} == core | EXTRAS.keys()
+    by_others = {"qm9pack", "onnx", "onnxscript"}  # found by path, or by torch
+    assert imported_modules() | by_others == core | EXTRAS.keys()
 
 
 def test_the_tested_versions_are_in_the_declared_ranges():

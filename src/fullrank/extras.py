@@ -30,6 +30,9 @@ EXTRAS = {
     "igraph": "baselines",
     "ot": "baselines",
     "ray": "cluster",
+    "onnx": "onnx",
+    "onnxscript": "onnx",
+    "pyarrow": "program",
 }
 
 

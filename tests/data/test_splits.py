@@ -13,7 +13,7 @@ from fullrank.data import (
     stratified_folds,
     zhang_folds,
 )
-from fullrank.data.splits import PARTS
+from fullrank.data.splits import PARTS, set_aside
 from shared_data import shared_data
 
 
@@ -178,3 +178,34 @@ def test_different_molecules_are_shuffled_as_graphs_are():
     one, other = random_split(100, seed=3), random_split(100, seed=3, molecules=names)
     for part in PARTS:
         assert (getattr(one, part) == getattr(other, part)).all()
+
+
+class TestSetAside:
+    def test_moves_training_graphs_only(self):
+        before = random_split(200, seed=3)
+        after = set_aside(before, 0.25, seed=1)
+        assert len(after.calibration) == 40
+        assert set(after.train) | set(after.calibration) == set(before.train)
+        assert not set(after.train) & set(after.calibration)
+        assert np.array_equal(after.test, before.test)
+        assert np.array_equal(after.valid, before.valid)
+        assert np.array_equal(set_aside(before, 40, seed=1).train, after.train)
+
+    def test_equal_molecules_stay_together(self):
+        molecules = [f"molecule {i % 30}" for i in range(200)]
+        split = set_aside(random_split(200), 0.2, molecules=molecules)
+        train = {molecules[i] for i in split.train}
+        assert not train & {molecules[i] for i in split.calibration}
+        assert 32 <= len(split.calibration) < 48
+
+    def test_is_saved_and_loaded(self, tmp_path):
+        split = set_aside(random_split(50), 10)
+        split.save(tmp_path / "split.json")
+        loaded = Split.load(tmp_path / "split.json")
+        assert np.array_equal(loaded.calibration, split.calibration)
+        assert loaded.how == split.how
+
+    @pytest.mark.parametrize("amount", [0.001, 40, 1000])
+    def test_an_amount_that_cannot_be_set_aside(self, amount):
+        with pytest.raises(DataError, match=f"{amount}"):
+            set_aside(random_split(50), amount)

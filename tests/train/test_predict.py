@@ -42,7 +42,7 @@ def test_smiles_get_what_the_data_set_gets(trained):
     dataset = trained.config.data.load()
     truth = own_predictions(run, dataset, np.arange(len(SMILES)))
     found = load(run.path).predict(SMILES)
-    assert list(found.columns) == ["predicted_logp", "reason"]
+    assert list(found.columns) == ["predicted_logp", "similarity", "note", "reason"]
     np.testing.assert_allclose(found["predicted_logp"], truth[:, 0], rtol=1e-5)
     assert found["reason"].isna().all()
 
@@ -174,7 +174,7 @@ def test_ensemble_gives_mean_and_standard_deviation(trained):
 def test_classification_gives_probabilities(tmp_path, task, target, columns):
     config = small_config(tmp_path, [target], task, training={"epochs": 1})
     found = load(run_one(config).path).predict(["CCO", "c1ccccc1"])
-    assert list(found.columns) == [*columns, "reason"]
+    assert list(found.columns) == [*columns, "similarity", "note", "reason"]
     values = found[columns].to_numpy()
     assert ((values > 0) & (values < 1)).all()
     if task == "multiclass":

@@ -155,11 +155,11 @@ class Stops(Predictor):
 
     blocks = 0
 
-    def rows(self, block):
+    def rows(self, block, interval=None):
         self.blocks += 1
         if self.blocks > 2:
             self.stop()
-        return super().rows(block)
+        return super().rows(block, interval)
 
 
 KILLED = """

@@ -89,3 +89,20 @@ def molecules(
     from fullrank.bench import molecules as bench
 
     bench.run(folder, chemprop, out, cell, method, seeds)
+
+
+@app.command()
+def predict(
+    molecules: Path = typer.Option(
+        ..., help="A table with a column smiles, repeated as often as necessary."
+    ),
+    chemprop: Path | None = typer.Option(
+        None, help="The program of chemprop, to be measured as well."
+    ),
+    quick: bool = Quick,
+    json: Path | None = Json,
+) -> None:
+    """A long table: rows per CPU second and memory, beside chemprop."""
+    from fullrank.bench import predict
+
+    predict.run(quick, json, molecules, chemprop)

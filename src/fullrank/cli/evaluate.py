@@ -1,6 +1,7 @@
 """``fullrank evaluate``: measure trained models again."""
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 
 import typer
@@ -11,12 +12,25 @@ app = typer.Typer(add_completion=False)
 
 @app.command()
 def evaluate(
-    runs: list[Path] = typer.Argument(..., metavar="RUN...", help="Run folders."),
+    runs: list[Path] = typer.Argument(
+        ..., metavar="MODEL...", help="Run folders; with --data also model files."
+    ),
     part: str = typer.Option("test", help="Of its split: train, valid or test."),
+    data: Path | None = typer.Option(
+        None, help="A labelled table; several models are then an ensemble."
+    ),
+    smiles: str | None = typer.Option(
+        None, help="With --data: the column of the SMILES; as in training by default."
+    ),
+    resamples: int = typer.Option(
+        1000, min=1, help="With --data: samples of the bootstrap."
+    ),
     root: Path = typer.Option(None, help="Where prepared data sets are now."),
     as_json: bool = typer.Option(False, "--json", help="For programs to read."),
 ) -> None:
-    """Measure the best epoch of a run on a part of its own split."""
+    """Measure a model on a part of its own split, or on a table of your own."""
+    if data is not None:
+        return _evaluate_table(runs, data, smiles, root, resamples, as_json)
     from fullrank.cli.train import mean_and_std
     from fullrank.errors import ConfigError
     from fullrank.train import evaluate_run
@@ -45,4 +59,34 @@ def evaluate(
     for name in found[0]:
         values = [measured[name] for measured in found]
         table.add_row(name, mean_and_std(summarize_values(values)))
+    Console(highlight=False).print(table)
+
+
+def _evaluate_table(
+    models: list[Path],
+    data: Path,
+    smiles: str | None,
+    root: Path | None,
+    resamples: int,
+    as_json: bool,
+) -> None:
+    from rich.table import Table
+
+    from fullrank.train.evaluate_table import evaluate_table
+    from fullrank.train.predict import load_predictor
+    from fullrank.train.run_folder import measures
+
+    predictor = load_predictor(models)
+    found = evaluate_table(predictor, data, smiles, root, resamples)
+    if as_json:
+        each = {name: measures(asdict(value)) for name, value in found.items()}
+        print(json.dumps(each, indent=2))
+        return
+    table = Table()
+    table.add_column(str(data))
+    table.add_column("", justify="right")
+    table.add_column("95% interval", justify="right")
+    for name, estimate in found.items():
+        ends = f"{estimate.low:.4g} to {estimate.high:.4g}"
+        table.add_row(name, f"{estimate.value:.4g}", ends)
     Console(highlight=False).print(table)

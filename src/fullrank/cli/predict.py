@@ -31,6 +31,9 @@ def predict(
         False, "--replace", help="Overwrite columns of the input, as in an old output."
     ),
     prefix: str = typer.Option("", help="Put before the names of the new columns."),
+    interval: float | None = typer.Option(
+        None, help="Add _low and _high: an interval of this coverage in percent."
+    ),
     workers: int | None = typer.Option(
         None, min=1, help="Processes that featurise; one for each core by default."
     ),
@@ -66,6 +69,7 @@ def predict(
         columns=None if columns is None else [c.strip() for c in columns.split(",")],
         replace=replace,
         prefix=prefix,
+        interval=interval,
         workers=workers,
         resume=resume,
         progress=not quiet,

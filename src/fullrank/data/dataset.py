@@ -163,6 +163,10 @@ class GraphDataset(Description):
         text = json.dumps(content, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()
 
+    def has_text(self, name: str) -> bool:
+        """Whether there is one such string per graph."""
+        return f"text.{name}.utf8" in self.graphs.arrays
+
     def texts(self, name: str) -> Texts:
         """One string per graph, such as ``"smiles"``."""
         return self.graphs.texts(name)
@@ -226,7 +230,7 @@ class GraphDataset(Description):
 
     def leaks(self, split: Split) -> list[str]:
         """The molecules, as canonical SMILES, that are in training and in testing."""
-        if "text.canonical.utf8" not in self.graphs.arrays:
+        if not self.has_text("canonical"):
             return []
         canonical = self.texts("canonical")
         seen = {canonical[i] for i in split.train}

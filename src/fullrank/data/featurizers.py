@@ -3,12 +3,13 @@
 A featurizer is saved with the model, and used again to predict with it.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple
 
+import numpy as np
 from pydantic import Field as Discriminated
 
 from fullrank.data.conformers import (
@@ -25,6 +26,7 @@ from fullrank.data.descriptors import (
     descriptor_fields,
 )
 from fullrank.data.features import Features
+from fullrank.data.fingerprints import fingerprints, nearest_similarity
 from fullrank.data.molecules import (
     MOLECULE_FIELDS,
     Fragments,
@@ -85,10 +87,6 @@ class MoleculeFeaturizer(Options):
         """The graph of RDKit's molecule; a `DataError` says why there is none."""
         chosen = self.chosen_fragments(_present(mol))
         return self._described(graph_from_molecule(chosen), chosen)
-
-    def from_block(self, smiles: Sequence[str | DataError]) -> list[Graph | DataError]:
-        """`from_smiles` of each molecule, much faster for many of them."""
-        return self.graphs(self.molecules(smiles))
 
     def molecules(
         self, smiles: Sequence[str | DataError]
@@ -152,17 +150,26 @@ class QM9Featurizer(Options):
 
     def from_smiles(self, smiles: str) -> Graph:
         """The graph of a molecule; a `DataError` says why there is none."""
-        with rdkit_failures(smiles):
-            mol = with_hydrogens(molecule(smiles))
+        return self._embedded(molecule(smiles))
+
+    def molecules(
+        self, smiles: Sequence[str | DataError]
+    ) -> "list[Chem.Mol | DataError]":
+        """The molecules, without hydrogens; a `DataError` says why there is none."""
+        return for_each(molecule, smiles)
+
+    def graphs(self, mols: "Sequence[Chem.Mol | DataError]") -> list[Graph | DataError]:
+        """The graphs of molecules that have neither hydrogens nor coordinates."""
+        return for_each(self._embedded, mols)
+
+    def _embedded(self, mol: "Chem.Mol") -> Graph:
+        with rdkit_failures("this molecule"):
+            mol = with_hydrogens(mol)
             return graph_from_conformer(
                 embedded(mol) if self.makes_conformers else mol,
                 self.edges,
                 self.distance,
             )
-
-    def from_block(self, smiles: Sequence[str | DataError]) -> list[Graph | DataError]:
-        """`from_smiles` of each molecule."""
-        return for_each(self.from_smiles, smiles)
 
     def from_molecule(self, mol: "Chem.Mol | None") -> Graph:
         """The graph of RDKit's molecule with its hydrogens and coordinates."""
@@ -224,25 +231,52 @@ class Featurized(NamedTuple):
     Attributes:
         graphs: Those of the molecules that have one, or None if there are none.
         reasons: For each molecule why it has no graph, or None.
+        similarity: Of each graph's molecule to the nearest known one, if asked for.
     """
 
     graphs: PackedGraphs | None
     reasons: list[str | None]
+    similarity: np.ndarray | None = None
 
-    @classmethod
+
+@dataclass(frozen=True, eq=False)
+class Reading:
+    """Turns blocks of molecules into graphs.
+
+    Attributes:
+        featurizer: Makes the graphs.
+        known: Fingerprints that molecules are compared with, see
+            `fullrank.data.fingerprints`.
+    """
+
+    featurizer: SmilesFeaturizer
+    known: np.ndarray | None = None
+
+    def __call__(self, smiles: Sequence[str | DataError]) -> Featurized:
+        mols = self.featurizer.molecules(smiles)
+        return self.pack(mols, self.featurizer.graphs(mols))
+
     def pack(
-        cls, graphs: Sequence[Graph | DataError], fields: Mapping[str, Field]
-    ) -> "Featurized":
-        """Pack the graphs among these."""
-        usable = [graph for graph in graphs if isinstance(graph, Graph)]
-        return cls(
-            PackedGraphs.from_graphs(usable, fields=fields) if usable else None,
-            [str(g) if isinstance(g, DataError) else None for g in graphs],
-        )
+        self,
+        mols: "Sequence[Chem.Mol | DataError]",
+        graphs: Sequence[Graph | DataError],
+    ) -> Featurized:
+        """Pack the graphs that there are."""
+        both = zip(graphs, mols, strict=True)
+        usable = [(graph, mol) for graph, mol in both if isinstance(graph, Graph)]
+        reasons = [str(g) if isinstance(g, DataError) else None for g in graphs]
+        if not usable:
+            return Featurized(None, reasons)
+        chosen, of_mols = zip(*usable, strict=True)
+        packed = PackedGraphs.from_graphs(chosen, fields=self.featurizer.fields)
+        similarity = None
+        if self.known is not None:
+            similarity = nearest_similarity(fingerprints(of_mols), self.known)
+        return Featurized(packed, reasons, similarity)
 
 
 def featurize(
-    featurizer: SmilesFeaturizer, blocks: Iterable[list[str]], workers: int = 1
+    reading: Reading, blocks: Iterable[list[str]], workers: int = 1
 ) -> Iterator[Featurized]:
     """Blocks of SMILES as graphs, in order.
 
@@ -250,13 +284,7 @@ def featurize(
     reason. Only a block for each worker is in memory.
     """
     load_chemistry()
-    return map_blocks(partial(_featurized, featurizer), blocks, workers)
-
-
-def _featurized(
-    featurizer: SmilesFeaturizer, smiles: Sequence[str | DataError]
-) -> Featurized:
-    return Featurized.pack(featurizer.from_block(smiles), featurizer.fields)
+    return map_blocks(reading, blocks, workers)
 
 
 def load_chemistry() -> None:

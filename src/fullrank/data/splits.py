@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,23 +14,28 @@ from fullrank.data.parsing import parse_json
 from fullrank.errors import DataError
 
 PARTS = ("train", "valid", "test")
+ALL_PARTS = (*PARTS, "calibration")
 _NOTHING = np.empty(0, dtype=np.int64)
 
 
 @dataclass(frozen=True, eq=False)
 class Split:
-    """The graphs of each part, by index, and how they were chosen."""
+    """The graphs of each part, by index, and how they were chosen.
+
+    The calibration part says how sure a trained model is; it is often empty.
+    """
 
     train: np.ndarray
     valid: np.ndarray
     test: np.ndarray
     how: Mapping[str, Any] = field(default_factory=dict)
+    calibration: np.ndarray = field(default_factory=_NOTHING.copy)
 
     def __post_init__(self) -> None:
-        for part in PARTS:
+        for part in ALL_PARTS:
             indices = np.asarray(getattr(self, part), dtype=np.int64)
             object.__setattr__(self, part, indices)
-        everything = np.concatenate([self.train, self.valid, self.test])
+        everything = np.concatenate([getattr(self, part) for part in ALL_PARTS])
         values, counts = np.unique(everything, return_counts=True)
         if (counts > 1).any():
             raise DataError(f"graph {values[counts > 1][0]} is in a split twice")
@@ -43,16 +48,21 @@ class Split:
 
     def check(self, num_graphs: int) -> "Split":
         """Itself, if all of its graphs exist in a set of ``num_graphs``."""
-        largest = max(int(getattr(self, p).max(initial=-1)) for p in PARTS)
+        largest = max(int(getattr(self, p).max(initial=-1)) for p in ALL_PARTS)
         if largest >= num_graphs:
             raise DataError(f"the split holds graph {largest} of a set of {num_graphs}")
         return self
 
     def save(self, file: str | Path) -> None:
         """Write ``split.json``: the indices and how they were made."""
+        Path(file).write_text(json.dumps(self.to_json()), encoding="utf-8")
+
+    def to_json(self) -> dict[str, Any]:
+        """What `load` reads."""
         content: dict[str, Any] = {p: getattr(self, p).tolist() for p in PARTS}
-        content["how"] = dict(self.how)
-        Path(file).write_text(json.dumps(content), encoding="utf-8")
+        if len(self.calibration):
+            content["calibration"] = self.calibration.tolist()
+        return {**content, "how": dict(self.how)}
 
     @classmethod
     def load(cls, file: str | Path) -> "Split":
@@ -60,7 +70,8 @@ class Split:
         try:
             content = parse_json(Path(file).read_text(encoding="utf-8"))
             train, valid, test = (np.array(content[part], int) for part in PARTS)
-            return cls(train, valid, test, content.get("how", {}))
+            calibration = np.array(content.get("calibration", []), int)
+            return cls(train, valid, test, content.get("how", {}), calibration)
         except (OSError, ValueError, KeyError, TypeError, OverflowError) as error:
             raise DataError(f"{file} is not a split: {error}") from error
 
@@ -169,6 +180,33 @@ def hold_out(
     train = np.sort(split.train[np.delete(order, chosen)])
     valid = np.concatenate([split.valid, np.sort(split.train[order[chosen]])])
     return Split(train, valid, split.test, how)
+
+
+def set_aside(
+    split: Split,
+    amount: float,
+    seed: int = 0,
+    molecules: Sequence[str] | None = None,
+) -> Split:
+    """Move some training graphs, chosen at random, to the calibration part.
+
+    Args:
+        amount: How many, or below 1 which part of the training graphs.
+        molecules: What each graph of the set is; equal ones stay together.
+    """
+    train = split.train
+    count = round(amount * len(train)) if amount < 1 else round(amount)
+    if not 0 < count < len(train):
+        raise DataError(
+            f"{amount:g} of {len(train)} training graphs cannot be set aside for "
+            f"calibration"
+        )
+    names = train if molecules is None else [molecules[int(i)] for i in train]
+    groups, group = np.unique(names, return_inverse=True)
+    rank = np.random.default_rng(seed).permutation(len(groups))[group]
+    aside = rank <= np.sort(rank)[count - 1]
+    how = {**split.how, "calibration": amount, "calibration by seed": seed}
+    return replace(split, train=train[~aside], calibration=train[aside], how=how)
 
 
 def scaffold_split(

@@ -73,6 +73,8 @@ class SplitConfig(Options):
         hold_out: ``fair``: the part of a training fold that chooses the epoch.
         apart: ``random``: let the rows of one molecule be in different parts; by
             default they stay together.
+        calibration: How many training graphs, or below 1 which part of them, are set
+            aside to calibrate intervals and probabilities; none by default.
     """
 
     kind: Literal["random", "given", "scaffold", "gin", "fair"] | None = None
@@ -82,6 +84,7 @@ class SplitConfig(Options):
     folder: Path | None = None
     hold_out: Annotated[float, Field(gt=0, lt=1)] = 0.1
     apart: bool | None = None
+    calibration: PositiveFloat | None = None
 
     @model_validator(mode="after")
     def _check(self) -> "SplitConfig":
@@ -265,6 +268,8 @@ class TrainingConfig(Options):
             training starts from.
         precision: Of the arithmetic: ``32``, ``64``, ``bf16-mixed`` or ``16-mixed``.
         deterministic: Let only operations run that repeat exactly.
+        similarity: Whether the model keeps fingerprints of training molecules, with
+            which predictions say how near the nearest one is. It does by default.
     """
 
     epochs: PositiveInt = 100
@@ -275,6 +280,7 @@ class TrainingConfig(Options):
     start: Location | None = None
     precision: Literal["32", "64", "bf16-mixed", "16-mixed"] = "32"
     deterministic: bool = True
+    similarity: bool | None = None
 
     @field_validator("precision", mode="before")
     @classmethod

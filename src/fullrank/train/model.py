@@ -23,17 +23,33 @@ from torch_geometric.data import Batch, Data
 from fullrank.data import Features, GraphDataset, Split, Target
 from fullrank.data.descriptors import descriptor_names
 from fullrank.data.featurizers import AnyFeaturizer
+from fullrank.data.fingerprints import NUM_BYTES
 from fullrank.data.parsing import parse_json
 from fullrank.data.sources.base import AnyStructure
 from fullrank.data.sources.csv import CsvSource
 from fullrank.data.splits import PARTS
 from fullrank.errors import ConfigError, DataError, ModelError
-from fullrank.nn import make_network
+from fullrank.nn import GraphNet, make_network
 from fullrank.train.config import Config
 from fullrank.train.files import replacing
 
 Task = Literal["regression", "binary", "multiclass", "tokens"]
+_KEPT = "kept."
 _ROWS_AT_ONCE = 4096
+
+
+class Seen(BaseModel):
+    """What the training molecules were like.
+
+    Attributes:
+        elements: Their atomic numbers.
+        atoms: The smallest and the largest number of atoms.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    elements: tuple[int, ...]
+    atoms: tuple[int, int]
 
 
 class ModelSpec(BaseModel):
@@ -59,6 +75,7 @@ class ModelSpec(BaseModel):
         batch_size: How many graphs were in a step.
         graphs: How many each part of the split had.
         scores: The measures of each part, once trained.
+        seen: What the training molecules were like, if they were molecules.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -84,6 +101,7 @@ class ModelSpec(BaseModel):
     batch_size: int = 64
     graphs: dict[str, int] = {}
     scores: dict[str, dict[str, float | None]] = {}
+    seen: Seen | None = None
 
     @property
     def num_outputs(self) -> int:
@@ -137,11 +155,16 @@ class Model(torch.nn.Module):
 
     Args:
         spec: What it is; the weights are fresh.
+
+    Attributes:
+        kept: What else predictions need: ``fingerprints`` of training molecules, and
+            ``calibration_graphs``, ``calibration_outputs``, ``calibration_labels``.
     """
 
     def __init__(self, spec: ModelSpec) -> None:
         super().__init__()
         self.spec = spec
+        self.kept: dict[str, Tensor] = {}
         self.network = _network(spec)
         for name in ("mean", "std"):
             values = torch.tensor(getattr(spec, name), dtype=torch.float64)
@@ -172,6 +195,21 @@ class Model(torch.nn.Module):
         variance[variance < 1e-12 * square] = 0  # constant, but for rounding
         standardize.mean.copy_(mean)
         standardize.std.copy_(variance.sqrt())
+
+    def read_out(self, batch: Batch) -> Tensor:
+        """The vector of each graph before the head, without descriptors: ``[B, d]``."""
+        return self.graph_net.embed(batch)
+
+    @property
+    def graph_net(self) -> GraphNet:
+        """The network, for what is possible with a GraphNet only."""
+        if not isinstance(self.network, GraphNet):
+            raise ConfigError(
+                f"the network of the run {self.spec.run} is a "
+                f"{type(self.network).__name__}; only a GraphNet can be explained, "
+                f"embedded and exported"
+            )
+        return self.network
 
     def normalize(self, target: Tensor, dtype: torch.dtype) -> Tensor:
         """Regression targets as the network is trained on them."""
@@ -207,7 +245,9 @@ class Model(torch.nn.Module):
         return checksum(self.spec.model_dump_json(), self._weights())
 
     def _weights(self) -> dict[str, Tensor]:
-        return {k: v.contiguous().cpu() for k, v in self.state_dict().items()}
+        kept = {f"{_KEPT}{name}": values for name, values in self.kept.items()}
+        everything = {**self.state_dict(), **kept}
+        return {k: v.contiguous().cpu() for k, v in everything.items()}
 
     def save(self, file: Path) -> None:
         """Write the model to one file, all of it or nothing."""
@@ -222,10 +262,14 @@ class Model(torch.nn.Module):
         """Read a model; a file that is damaged or does not fit together is refused."""
         file = Path(file)
         try:
-            spec, weights = _read(file)
+            spec, stored = _read(file)
             spec.check()
+            kept = {k: v for k, v in stored.items() if k.startswith(_KEPT)}
+            weights = {k: v for k, v in stored.items() if k not in kept}
             _check_size(spec, weights)
             model = cls(spec)
+            model.kept = {k.removeprefix(_KEPT): v for k, v in kept.items()}
+            _check_kept(spec, model.kept)
             _fill(model, weights)
         except FileNotFoundError:
             raise ModelError(f"there is no model file {str(file)!r}") from None
@@ -317,6 +361,33 @@ def _fill(model: Model, weights: Mapping[str, Tensor]) -> None:
     except RuntimeError as error:
         lines = str(error).splitlines()
         raise ModelError(f"the weights do not fit the network: {lines[-1]}") from None
+
+
+def _check_kept(spec: ModelSpec, kept: Mapping[str, Tensor]) -> None:
+    """Refuse what predictions would stumble over."""
+    rows: dict[str, tuple[list[int], torch.dtype]] = {
+        "fingerprints": ([NUM_BYTES], torch.uint8),
+        "calibration_graphs": ([], torch.int64),
+        "calibration_outputs": ([spec.num_outputs], torch.float64),
+        "calibration_labels": ([len(spec.targets)], torch.float64),
+    }
+    if spec.task == "multiclass":
+        rows["calibration_labels"] = [], torch.int64
+    for name, values in kept.items():
+        found = list(values.shape), values.dtype
+        if name not in rows or (found[0][1:], found[1]) != rows[name] or 0 in found[0]:
+            raise ModelError(f"{name!r} is {found[1]} {found[0]}")
+    calibration = [v for name, v in kept.items() if name.startswith("calibration")]
+    if calibration and {len(v) for v in calibration} != {len(calibration[0])}:
+        raise ModelError("the parts of its calibration have different lengths")
+    if len(calibration) not in (0, 3):
+        raise ModelError("a part of its calibration is missing")
+    if calibration and not kept["calibration_outputs"].isfinite().all():
+        raise ModelError("its calibration is not all finite numbers")
+    if calibration and spec.task == "multiclass":
+        classes = kept["calibration_labels"].unique().tolist()
+        if not set(classes) <= set(range(spec.num_classes or 0)):
+            raise ModelError(f"its calibration has the classes {classes}")
 
 
 def checksum(spec: str, weights: Mapping[str, Tensor]) -> str:

@@ -1,16 +1,25 @@
 """Predictions of trained models, from Python."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from fullrank.data import PackedGraphs, PackedLoader
-from fullrank.data.featurizers import Featurized, SmilesFeaturizer, featurize
+from fullrank.data.featurizers import (
+    Featurized,
+    Reading,
+    SmilesFeaturizer,
+    featurize,
+)
 from fullrank.data.workers import batched
 from fullrank.errors import ConfigError
+from fullrank.train.calibration import Calibration, check_coverage
+from fullrank.train.domain import notes
 from fullrank.train.evaluate import load_model
 from fullrank.train.model import Model
 from fullrank.train.run_folder import open_runs
@@ -18,10 +27,12 @@ from fullrank.train.run_folder import open_runs
 if TYPE_CHECKING:
     import pandas as pd
 
+    from fullrank.train.explain import Explanation
+
 #: How many molecules are in memory at a time, for each worker.
 MOLECULES_AT_ONCE = 1024
 GRAPHS_IN_A_BATCH = 256
-REASON = "reason"
+SIMILARITY, NOTE, REASON = "similarity", "note", "reason"
 
 
 def load_predictor(models: str | Path | Sequence[str | Path]) -> "Predictor":
@@ -75,12 +86,52 @@ class Predictor:
             f"that kind to predict for"
         )
 
-    @property
-    def all_columns(self) -> list[str]:
-        """The columns with the standard deviations of an ensemble, and the reason."""
+    def all_columns(self, interval: float | None = None) -> list[str]:
+        """The columns with what is known of their certainty, a note and the reason.
+
+        Args:
+            interval: The coverage of an interval in percent.
+        """
         several = len(self.models) > 1
-        deviations = [f"{name}_std" for name in self.columns] if several else []
-        return [*self.columns, *deviations, REASON]
+        found = [*self.columns]
+        found += [f"{name}_std" for name in self.columns if several]
+        if interval is not None:
+            found += [f"{c}_{end}" for c in self.columns for end in ("low", "high")]
+        found += [SIMILARITY] if self.known is not None else []
+        found += [NOTE] if self.spec.seen is not None else []
+        return [*found, REASON]
+
+    @property
+    def known(self) -> np.ndarray | None:
+        """Fingerprints of training molecules, if the model has any."""
+        stored = self.models[0].kept.get("fingerprints")
+        return None if stored is None else stored.numpy()
+
+    @cached_property
+    def calibration(self) -> Calibration | None:
+        """What the models predicted for graphs that were set aside for this purpose;
+        None if they have none, or not the same ones."""
+        kept = [model.kept for model in self.models]
+        if any("calibration_graphs" not in each for each in kept):
+            return None
+        for name in ("calibration_graphs", "calibration_labels"):
+            if not all(_equal(each[name], kept[0][name]) for each in kept):
+                return None
+        outputs = [
+            model.predictions(model.kept["calibration_outputs"].to(model.device))
+            for model in self.models
+        ]
+        return Calibration(
+            self.spec.task,
+            [target.name for target in self.spec.targets],
+            torch.stack(outputs).double().mean(dim=0).cpu().numpy(),
+            kept[0]["calibration_labels"].numpy(),
+        )
+
+    @property
+    def reading(self) -> Reading:
+        """What turns SMILES into graphs."""
+        return Reading(self.molecules, self.known)
 
     @property
     def molecules(self) -> SmilesFeaturizer:
@@ -93,35 +144,96 @@ class Predictor:
             )
         return found
 
-    def predict(self, smiles: Iterable[str], workers: int = 1) -> "pd.DataFrame":
+    def predict(
+        self, smiles: Iterable[str], interval: float | None = None, workers: int = 1
+    ) -> "pd.DataFrame":
         """Predict for molecules, one row each, in original units.
 
         A row that cannot be predicted is empty and has a reason.
 
         Args:
             smiles: The molecules.
-            workers: Processes that featurise them.
+            interval: Add the ends of an interval that holds the true value for so many
+                percent of molecules like those of the calibration part.
+            workers: Processes that featurise.
         """
         import pandas as pd
 
         blocks = batched(smiles, MOLECULES_AT_ONCE)
-        made = featurize(self.molecules, blocks, workers)
-        rows = [row for block in made for row in self.rows(block)]
-        frame = pd.DataFrame(rows, columns=self.all_columns)
-        return frame.astype(dict.fromkeys(self.all_columns[:-1], float))
+        made = featurize(self.reading, blocks, workers)
+        names = self.all_columns(interval)
+        rows = [row for block in made for row in self.rows(block, interval)]
+        numbers = [name for name in names if name not in (NOTE, REASON)]
+        frame = pd.DataFrame(rows, columns=names)
+        return frame.astype(dict.fromkeys(numbers, float))
 
-    def rows(self, block: Featurized) -> list[list[Any]]:
+    def rows(self, block: Featurized, interval: float | None = None) -> list[list[Any]]:
         """The cells of `all_columns` for each molecule."""
-        found = iter(() if block.graphs is None else self.values(block.graphs).tolist())
-        empty = [None] * (len(self.all_columns) - 1)
+        found: Iterator[list[Any]] = iter(())
+        if block.graphs is not None:
+            cells = self.values(block.graphs, interval).tolist()
+            if block.similarity is not None:
+                _append(cells, block.similarity.round(4).tolist())
+            if self.spec.seen is not None:
+                _append(cells, notes(self.spec.seen, block.graphs))
+            found = iter(cells)
+        empty = [None] * (len(self.all_columns(interval)) - 1)
         return [
             [*(next(found) if reason is None else empty), reason]
             for reason in block.reasons
         ]
 
+    def half_widths(self, interval: float) -> np.ndarray:
+        """What the ends of an interval are away from each prediction: ``[T]``."""
+        check_coverage(interval)
+        if self.calibration is None:
+            raise ConfigError(
+                f"the model of {self.spec.dataset} has no calibration, or its networks "
+                f"have different ones, so it has no intervals: train with "
+                f"split.calibration, for example 0.1"
+            )
+        return self.calibration.half_widths(interval)
+
+    def explain(self, smiles: str, target: str | None = None) -> "Explanation":
+        """What atoms, bonds and descriptors contribute to a prediction.
+
+        Args:
+            smiles: The molecule.
+            target: Which of several targets or classes; by default the first target,
+                or the class that is predicted.
+        """
+        from fullrank.train.explain import explain
+
+        return explain(self, smiles, target)
+
+    @cached_property
+    def embedding_size(self) -> int:
+        """How many numbers `embeddings` gives for a molecule."""
+        methane = self.reading(["C"]).graphs
+        assert methane is not None
+        return self.embeddings(methane).shape[1]
+
     @torch.no_grad()
-    def values(self, graphs: PackedGraphs) -> np.ndarray:
-        """Means, and standard deviations of an ensemble: ``[G, C]`` or ``[G, 2 C]``."""
+    def embeddings(self, graphs: PackedGraphs) -> np.ndarray:
+        """What the networks read out, side by side: ``[G, d]``."""
+        if self.spec.structure is not None:
+            graphs = self.spec.structure.add_to(graphs)
+        batches = PackedLoader(graphs, batch_size=self.batch_size)
+        found = [
+            torch.cat(
+                [m.read_out(m.ready(b.clone())).cpu() for m in self.models], dim=1
+            )
+            for b in batches
+        ]
+        return torch.cat(found).float().numpy()
+
+    @torch.no_grad()
+    def values(self, graphs: PackedGraphs, interval: float | None = None) -> np.ndarray:
+        """Means, standard deviations of an ensemble, and ends of intervals.
+
+        Returns:
+            ``[G, C]``, and ``C`` columns more for each kind.
+        """
         if self.spec.structure is not None:
             graphs = self.spec.structure.add_to(graphs)
         outputs = []
@@ -132,7 +244,26 @@ class Predictor:
             ]
             outputs.append(torch.stack(each))
         found = torch.cat(outputs, dim=1)  # [models, G, C]
-        parts = [found.mean(dim=0)]
+        average = found.mean(dim=0)
+        if self.spec.task in ("binary", "multiclass") and self.calibration is not None:
+            average = self.calibration.calibrated(average)
+        mean = average.numpy()
+        parts = [mean]
         if len(self.models) > 1:
-            parts.append(found.std(dim=0))
-        return torch.cat(parts, dim=1).numpy()
+            parts.append(found.std(dim=0).numpy())
+        if interval is not None:
+            width = self.half_widths(interval)
+            ends = np.stack([mean - width, mean + width], axis=2)  # [G, C, 2]
+            parts.append(ends.reshape(len(mean), -1))
+        return np.concatenate(parts, axis=1)
+
+
+def _append(rows: list[list[Any]], column: Sequence[Any]) -> None:
+    for row, cell in zip(rows, column, strict=True):
+        row.append(cell)
+
+
+def _equal(one: Tensor, other: Tensor) -> bool:
+    return one.shape == other.shape and torch.equal(
+        one.nan_to_num(nan=torch.inf), other.nan_to_num(nan=torch.inf)
+    )

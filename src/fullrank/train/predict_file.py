@@ -19,7 +19,7 @@ from fullrank.data.cache import shown
 from fullrank.data.featurizers import (
     Featurized,
     GraphFeaturizer,
-    SmilesFeaturizer,
+    Reading,
     featurize,
     load_chemistry,
 )
@@ -52,6 +52,7 @@ class FileOptions:
         columns: The columns of the table to copy; all by default.
         replace: Overwrite columns of the table that have the name of a prediction.
         prefix: Put before the names of the predictions.
+        interval: The coverage of an interval in percent; none by default.
         workers: Processes that featurise; by default one for each processor.
         resume: Continue what was interrupted.
         progress: Show a bar with the time left.
@@ -61,6 +62,7 @@ class FileOptions:
     columns: Sequence[str] | None = None
     replace: bool = False
     prefix: str = ""
+    interval: float | None = None
     workers: int | None = None
     resume: bool = False
     progress: bool = False
@@ -219,7 +221,7 @@ class _Unfinished:
 def _table_rows(
     predictor: Predictor, source: Path, options: FileOptions, skip: int
 ) -> Iterator[Rows]:
-    new = [options.prefix + name for name in predictor.all_columns]
+    new = [options.prefix + name for name in predictor.all_columns(options.interval)]
     with open_table(source) as table:
         place = table.column(options.smiles or predictor.spec.smiles or "smiles")
         kept = _kept_columns(table, new, options)
@@ -238,8 +240,8 @@ def _table_rows(
                 yield [DataError(p) if p else row[place] for p, row in both]
 
         workers = options.workers or available_cpus()
-        for made in featurize(predictor.molecules, smiles(), workers):
-            yield _joined(waiting.popleft(), predictor.rows(made))
+        for made in featurize(predictor.reading, smiles(), workers):
+            yield _joined(waiting.popleft(), predictor.rows(made, options.interval))
 
 
 def _kept_columns(
@@ -261,7 +263,7 @@ def _sdf_rows(
     predictor: Predictor, source: Path, options: FileOptions, skip: int
 ) -> Iterator[Rows]:
     load_chemistry()
-    new = [options.prefix + name for name in predictor.all_columns]
+    new = [options.prefix + name for name in predictor.all_columns(options.interval)]
     yield [["name", "smiles", *new]]
     names: deque[list[str]] = deque()
 
@@ -272,11 +274,11 @@ def _sdf_rows(
             names.append([text.partition("\n")[0].strip() for text in block])
             yield block
 
-    read = partial(_read_entries, predictor.molecules)
+    read = partial(_read_entries, predictor.reading)
     workers = options.workers or available_cpus()
     for smiles, made in map_blocks(read, entries(), workers):
         cells = [list(pair) for pair in zip(names.popleft(), smiles, strict=True)]
-        yield _joined(cells, predictor.rows(made))
+        yield _joined(cells, predictor.rows(made, options.interval))
 
 
 def _sdf_entries(source: Path) -> Iterator[str]:
@@ -294,33 +296,32 @@ def _sdf_entries(source: Path) -> Iterator[str]:
 
 
 def _read_entries(
-    featurizer: SmilesFeaturizer, texts: Sequence[str | DataError]
+    reading: Reading, texts: Sequence[str | DataError]
 ) -> tuple[list[str], Featurized]:
     """The SMILES and the graphs of entries."""
-    from rdkit import rdBase
+    from rdkit import Chem, rdBase
+
+    def molecule(text: str) -> Chem.Mol:
+        stream = io.BytesIO(f"{text}$$$$\n".encode())
+        remove = not reading.featurizer.keeps_hydrogens
+        mol = next(Chem.ForwardSDMolSupplier(stream, removeHs=remove), None)
+        if mol is None:
+            raise DataError("RDKit cannot read this entry")
+        return mol
+
+    def smiles(mol: Chem.Mol) -> str:
+        with rdkit_failures("this entry"):
+            return Chem.MolToSmiles(Chem.RemoveHs(mol))
+
+    def graph(mol: Chem.Mol) -> Graph:
+        with rdkit_failures("this entry"):
+            return reading.featurizer.from_molecule(mol)
 
     with rdBase.BlockLogs():
-        made = for_each(partial(_read_entry, featurizer), texts)
-    smiles = ["" if isinstance(entry, DataError) else entry[0] for entry in made]
-    graphs = [entry if isinstance(entry, DataError) else entry[1] for entry in made]
-    return smiles, Featurized.pack(graphs, featurizer.fields)
-
-
-def _read_entry(
-    featurizer: SmilesFeaturizer, text: str
-) -> tuple[str, Graph | DataError]:
-    from rdkit import Chem
-
-    stream = io.BytesIO(f"{text}$$$$\n".encode())
-    remove = not featurizer.keeps_hydrogens
-    mol = next(Chem.ForwardSDMolSupplier(stream, removeHs=remove), None)
-    smiles = ""
-    try:
-        with rdkit_failures("this entry"):
-            smiles = Chem.MolToSmiles(Chem.RemoveHs(mol)) if mol else ""
-            return smiles, featurizer.from_molecule(mol)
-    except DataError as error:
-        return smiles, error
+        mols = for_each(molecule, texts)
+        written = for_each(smiles, mols)
+        made = reading.pack(mols, for_each(graph, mols))
+    return ["" if isinstance(text, DataError) else text for text in written], made
 
 
 def _folder_rows(
@@ -333,10 +334,10 @@ def _folder_rows(
             f"give it a table of SMILES or an SDF file"
         )
     graphs, unusable = featurizer.read_folder(source)
-    new = [options.prefix + name for name in predictor.all_columns]
+    new = [options.prefix + name for name in predictor.all_columns(options.interval)]
     yield [["graph", *new]]
     empty = [None] * (len(new) - 1)
-    values = predictor.values(graphs).tolist()
+    values = predictor.values(graphs, options.interval).tolist()
     yield [
         [i, *empty, unusable[i]] if i in unusable else [i, *cells, None]
         for i, cells in enumerate(values)

@@ -16,7 +16,7 @@ from lightning.pytorch.utilities.exceptions import MisconfigurationException
 from rich.console import Console
 
 from fullrank.data import GraphDataset, PackedLoader, Split
-from fullrank.data.splits import PARTS, folds_fingerprint
+from fullrank.data.splits import ALL_PARTS, folds_fingerprint
 from fullrank.errors import ConfigError, FullrankError, RunError
 from fullrank.interrupt import Interrupted, stoppable
 from fullrank.train.callbacks import (
@@ -29,6 +29,7 @@ from fullrank.train.callbacks import (
     last_checkpoint,
     load_checkpoint,
 )
+from fullrank.train.confidence import add_confidence
 from fullrank.train.config import FOLDS, Config, digest_of
 from fullrank.train.environment import environment, forget_peak_memory, peak_memory
 from fullrank.train.estimators import ESTIMATORS
@@ -201,7 +202,10 @@ class _Run:
         scores["test"] = test
         seconds = self.run.seconds
         model = self.task.model
-        model.spec = spec.model_copy(update={"scores": scores})
+        similarity = config.training.similarity is not False
+        added = add_confidence(model, self.dataset, self.split, similarity)
+        scores["test"] |= measures(added)
+        model.spec = model.spec.model_copy(update={"scores": scores})
         model.save(self.run.model_file)
         result = Result(
             run=self.run.id,
@@ -321,7 +325,7 @@ def _part(part: str, row: Mapping[str, float]) -> Measures:
 
 
 def _same(one: Split, other: Split) -> bool:
-    return all(np.array_equal(getattr(one, p), getattr(other, p)) for p in PARTS)
+    return all(np.array_equal(getattr(one, p), getattr(other, p)) for p in ALL_PARTS)
 
 
 def _refuse_fewer(run: RunFolder, config: Config, done: int) -> None:

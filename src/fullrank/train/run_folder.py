@@ -15,7 +15,6 @@ from filelock import FileLock, Timeout
 from pydantic import Field
 
 from fullrank.data import Split
-from fullrank.data.splits import PARTS
 from fullrank.errors import FullrankError, RunError, quoted
 from fullrank.train.config import Config, load_config
 from fullrank.train.environment import Environment
@@ -308,8 +307,7 @@ class RunFolder:
         """Write down what the run is."""
         remove_leftovers(self.path)
         write_text(self.path / "config.yaml", config.text())
-        parts = {part: getattr(split, part).tolist() for part in PARTS}
-        write_json(self.path / "split.json", {**parts, "how": dict(split.how)})
+        write_json(self.path / "split.json", split.to_json())
         here.write(self.path / "environment.json")
         identity.write(self.path / _IDENTITY)
 

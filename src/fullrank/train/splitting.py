@@ -5,7 +5,7 @@ import logging
 import numpy as np
 
 from fullrank.data import GraphDataset, Split, hold_out, zhang_folds
-from fullrank.data.splits import PARTS
+from fullrank.data.splits import PARTS, set_aside
 from fullrank.errors import ConfigError, DataError
 from fullrank.train.config import FOLDS, Config
 
@@ -13,11 +13,15 @@ _log = logging.getLogger(__name__)
 
 
 def make_split(config: Config, dataset: GraphDataset) -> Split:
-    """Which graphs train, which choose the epoch, which test.
+    """Which graphs train, which choose the epoch, which test, which calibrate.
 
     A split that nothing can be learned or chosen by is refused.
     """
     split = _chosen_split(config, dataset)
+    if config.split.calibration is not None:
+        same = dataset.texts("canonical") if dataset.has_text("canonical") else None
+        amount, seed = config.split.calibration, config.split.seed
+        split = set_aside(split, amount, seed, same)
     _check_sizes(dataset, split)
     if dataset.task == "regression":
         _check_values(dataset, split)

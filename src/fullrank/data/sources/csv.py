@@ -21,6 +21,7 @@ from fullrank.data.descriptors import DescriptorKind
 from fullrank.data.featurizers import (
     Featurized,
     MoleculeFeaturizer,
+    Reading,
     load_chemistry,
 )
 from fullrank.data.files import content_digest, fits_float32
@@ -351,7 +352,7 @@ def _make(featurizer: MoleculeFeaturizer, smiles: Sequence[str | DataError]) -> 
     both = zip(texts, mols, strict=True)
     graphs = featurizer.graphs([t if isinstance(t, DataError) else m for t, m in both])
     return _Made(
-        Featurized.pack(graphs, featurizer.fields),
+        Reading(featurizer).pack(mols, graphs),
         [str(t) for t, g in zip(texts, graphs, strict=True) if isinstance(g, Graph)],
     )
 

@@ -210,12 +210,10 @@ class GraphNet(torch.nn.Module):
             :math:`(|\\mathcal{G}|, out)`.
         """
         if isinstance(x, BaseData):
-            read = self.embed(**_inputs_of(x, self.edge_dim))
             descriptors = x.get("descriptors")
-        else:
-            read = self.embed(
-                x, edge_index, edge_attr, batch, batch_size, edge_color, node_color
-            )
+        read = self.embed(
+            x, edge_index, edge_attr, batch, batch_size, edge_color, node_color
+        )
         return self.head(self.join(read, descriptors))
 
     def join(self, read: Tensor, descriptors: Tensor | None) -> Tensor:
@@ -231,15 +229,17 @@ class GraphNet(torch.nn.Module):
 
     def embed(
         self,
-        x: Tensor | None,
-        edge_index: Adj | None,
+        x: Tensor | BaseData | None,
+        edge_index: Adj | None = None,
         edge_attr: Tensor | None = None,
         batch: Tensor | None = None,
         batch_size: int | None = None,
         edge_color: Tensor | None = None,
         node_color: Tensor | None = None,
     ) -> Tensor:
-        """Return the readout of each graph."""
+        """Return the readout of each graph; the arguments are those of `forward`."""
+        if isinstance(x, BaseData):
+            return self.embed(**_inputs_of(x, self.edge_dim))
         if x is None:
             raise DataError(
                 "x is missing: a graph without node features needs some first, for "

@@ -1,0 +1,196 @@
+"""Predictions for a long table: rows per CPU second and memory, beside chemprop."""
+
+import csv
+import json
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from itertools import cycle, islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import psutil
+import torch
+from rich.console import Console
+from rich.table import Table
+
+from fullrank.bench.provenance import provenance
+from fullrank.data.tables import open_table
+from fullrank.errors import ConfigError
+from fullrank.train import Config, Model, parse
+from fullrank.train.confidence import add_confidence
+from fullrank.train.model import design_model
+from fullrank.train.splitting import make_split
+
+WORKERS = 2
+_TRAINING_ROWS = 500
+_SECONDS_BETWEEN_LOOKS = 0.2
+
+
+@dataclass(frozen=True)
+class Row:
+    """What one program needs for the same table.
+
+    Attributes:
+        rows_per_cpu_second: Over all of its processes, start and end included.
+        pss_mb: The most memory of all its processes, shared pages counted once.
+    """
+
+    program: str
+    rows: int
+    rows_per_cpu_second: float
+    rows_per_second: float
+    pss_mb: float
+
+
+def run(
+    quick: bool, json_file: Path | None, molecules: Path, chemprop: Path | None
+) -> list[Row]:
+    """Measure, print, and write the rows as JSON if a file is named.
+
+    Args:
+        molecules: A table with a column ``smiles``, repeated as often as necessary.
+        chemprop: Its program; left out by default.
+    """
+    rows = 2_000 if quick else 50_000
+    with tempfile.TemporaryDirectory() as folder:
+        found = measure(Path(folder), molecules, rows, chemprop)
+    table = Table(title=f"Predictions for {rows:,} molecules, {WORKERS} workers")
+    for name in ("program", "rows per CPU second", "rows per second", "memory (MB)"):
+        table.add_column(name, justify="left" if name == "program" else "right")
+    for row in found:
+        numbers = (row.rows_per_cpu_second, row.rows_per_second, row.pss_mb)
+        table.add_row(row.program, *(f"{number:,.0f}" for number in numbers))
+    Console().print(table)
+    if json_file is not None:
+        content = {"provenance": asdict(provenance()), "rows": list(map(asdict, found))}
+        json_file.write_text(json.dumps(content, indent=1))
+    return found
+
+
+def measure(
+    folder: Path, molecules: Path, rows: int, chemprop: Path | None
+) -> list[Row]:
+    """Make models and a table in ``folder``, and let each program predict it."""
+    table, training = folder / "molecules.csv", folder / "training.csv"
+    with open_table(molecules) as given:
+        place = given.column("smiles")
+        smiles = [row.cells[place] for row in given if len(row.cells) > place]
+    if not smiles:
+        raise ConfigError(f"{molecules} has no rows")
+    _write(table, list(islice(cycle(smiles), rows)))
+    labels = np.random.default_rng(0).normal(size=_TRAINING_ROWS)
+    _write(training, list(islice(cycle(smiles), _TRAINING_ROWS)), labels)
+    ours = [sys.executable, "-m", "fullrank", "predict", "-q", f"--workers={WORKERS}"]
+    found = []
+    for name, config, networks in _configs(training, folder):
+        files = [_untrained(config, folder / f"{name}{n}", n) for n in range(networks)]
+        output = folder / f"{name}.csv"
+        command = [*ours, *map(str, files), str(table), "-o", str(output)]
+        found.append(_timed(f"fullrank, {name}", command, output, rows))
+    if chemprop is not None:
+        found.append(_chemprop(chemprop, folder, training, table, rows))
+    return found
+
+
+def _configs(training: Path, folder: Path) -> list[tuple[str, Config, int]]:
+    """The models to measure: a name, a configuration and how many networks."""
+    data: dict[str, Any] = {"name": str(training), "targets": ["label"]}
+    data |= {"root": str(folder), "allow_rejected": True}
+    single = parse({"data": data})
+    return [("one network", single, 1)]
+
+
+def _untrained(config: Config, file: Path, seed: int) -> Path:
+    """A model file; how long a prediction takes does not depend on the weights."""
+    dataset = config.load_data(progress=False)
+    split = make_split(config, dataset)
+    torch.manual_seed(seed)
+    model = Model(design_model(config, dataset, split))
+    model.fit_descriptors(dataset, split.train)
+    add_confidence(model, dataset, split, similarity=True)
+    model.save(file)
+    return file
+
+
+def _chemprop(
+    program: Path, folder: Path, training: Path, table: Path, rows: int
+) -> Row:
+    where = folder / "chemprop"
+    train = [
+        "train",
+        "-i",
+        training,
+        "-o",
+        where,
+        "--epochs",
+        1,
+        "--accelerator",
+        "cpu",
+    ]
+    names = ["-s", "smiles", "--target-columns", "label"]
+    subprocess.run(
+        list(map(str, [program, *train, *names])),
+        check=True,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    model = next(where.rglob("best.pt"))
+    output = folder / "chemprop.csv"
+    predict = ["predict", "-i", table, "-o", output, "--model-paths", model]
+    predict += ["-s", "smiles", "--accelerator", "cpu", "-n", WORKERS]
+    return _timed("chemprop", list(map(str, [program, *predict])), output, rows)
+
+
+def _timed(name: str, command: Sequence[str], output: Path, rows: int) -> Row:
+    before, begin = _cpu_of_children(), time.perf_counter()
+    process = subprocess.Popen(
+        command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=os.environ
+    )
+    peak = 0
+    while process.poll() is None:
+        peak = max(peak, _pss(process.pid))
+        time.sleep(_SECONDS_BETWEEN_LOOKS)
+    if process.returncode or not output.exists():
+        raise ConfigError(
+            f"{' '.join(command)} ended with status {process.returncode} and wrote no "
+            f"predictions; run it alone to see why"
+        )
+    cpu, seconds = _cpu_of_children() - before, time.perf_counter() - begin
+    return Row(name, rows, rows / cpu, rows / seconds, peak / 1e6)
+
+
+def _cpu_of_children() -> float:
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
+
+
+def _pss(pid: int) -> int:
+    """The proportional set size of a process and its descendants, in bytes."""
+    total = 0
+    try:
+        process = psutil.Process(pid)
+        for each in (process, *process.children(recursive=True)):
+            total += each.memory_full_info().pss
+    except psutil.Error:  # one of them ended meanwhile
+        pass
+    return total
+
+
+def _write(
+    file: Path,
+    smiles: Sequence[str],
+    labels: Sequence[float] | np.ndarray | None = None,
+) -> None:
+    with file.open("w", newline="", encoding="utf-8") as stream:
+        writer = csv.writer(stream)
+        if labels is None:
+            writer.writerows([["smiles"], *([text] for text in smiles)])
+        else:
+            writer.writerows([["smiles", "label"], *zip(smiles, labels, strict=True)])

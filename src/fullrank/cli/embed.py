@@ -1,0 +1,46 @@
+"""``fullrank embed``: the vector that a network reads out for each molecule."""
+
+from pathlib import Path
+
+import typer
+from rich.console import Console
+
+from fullrank.cli.options import QUIET, writable
+
+app = typer.Typer(add_completion=False)
+
+
+@app.command()
+def embed(
+    models_and_input: list[Path] = typer.Argument(
+        ...,
+        metavar="MODEL... INPUT",
+        help="Model files or run folders, then a table with SMILES.",
+    ),
+    output: Path = typer.Option(
+        ...,
+        "--output",
+        "-o",
+        callback=writable,
+        help="The .npy file (rows of numbers) or .parquet file (with the SMILES).",
+    ),
+    smiles: str | None = typer.Option(
+        None, help="The column of the SMILES; by default named as in training."
+    ),
+    workers: int | None = typer.Option(
+        None, min=1, help="Processes that featurise; one for each core by default."
+    ),
+    quiet: bool = QUIET,
+) -> None:
+    """Write the readout vector of each molecule; a row of NaN where there is none."""
+    from fullrank.train.embed import embed_file
+    from fullrank.train.predict import load_predictor
+
+    *models, source = models_and_input
+    if not models:
+        raise typer.BadParameter("give a model or run folder, and an input")
+    done, total = embed_file(
+        load_predictor(models), source, output, smiles, workers, progress=not quiet
+    )
+    console = Console(stderr=True, quiet=quiet, highlight=False)
+    console.print(f"{done:,} of {total:,} embedded: {output}")

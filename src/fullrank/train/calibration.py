@@ -1,0 +1,150 @@
+r"""How sure a model is, from graphs that it was neither trained nor chosen on.
+
+Regression: split-conformal intervals. With the errors :math:`e_1 \dots e_n` of the
+calibration graphs, the interval :math:`\hat{y} \pm e_{(k)}` with the :math:`k`-th
+smallest error, :math:`k = \lceil (n + 1) c \rceil`, holds the true value of a new graph
+with a probability of at least :math:`c`, whatever the model is, if the new graph comes
+from where the calibration graphs came from.
+
+Classes: the logits are stretched and moved (Platt), or stretched (temperature), so that
+the probabilities of the calibration graphs are as likely as they can be.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import torch
+from scipy.optimize import minimize, minimize_scalar
+from scipy.special import expit, log_softmax
+from torch import Tensor
+
+from fullrank.errors import ConfigError
+
+#: How many graphs a model keeps for its calibration.
+MOST_GRAPHS = 10_000
+_SMALLEST = 1e-7  # probability that is told from 0
+
+
+def conformal_quantile(errors: np.ndarray, coverage: float) -> float:
+    """The error that new graphs exceed with a probability of at most 1 - ``coverage``.
+
+    Infinite where there are too few errors to say.
+
+    Args:
+        errors: Of the calibration graphs; NaN does not count.
+        coverage: Between 0 and 1.
+    """
+    known = np.sort(errors[~np.isnan(errors)])
+    # Not 0.9 * 10 = 9.000000000000002, which would be one more.
+    place = math.ceil(round((len(known) + 1) * coverage, 9))
+    return float(known[place - 1]) if place <= len(known) else math.inf
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """Predictions for calibration graphs and their labels.
+
+    Attributes:
+        task: Of the model.
+        targets: Their names.
+        predictions: Values ``[n, T]``, or probabilities ``[n, T]`` or ``[n, C]``.
+        labels: ``[n, T]`` where NaN is missing, or classes ``[n]``.
+    """
+
+    task: str
+    targets: Sequence[str]
+    predictions: np.ndarray
+    labels: np.ndarray
+
+    def half_widths(self, coverage: float) -> np.ndarray:
+        """What to add to and subtract from each prediction: ``[T]``.
+
+        Args:
+            coverage: In percent, 1 to 99.
+        """
+        if self.task != "regression":
+            raise ConfigError(
+                f"intervals are for regression; a model of {self.task} predicts "
+                f"probabilities, which are calibrated"
+            )
+        check_coverage(coverage)
+        errors = np.abs(self.predictions - self.labels)
+        widths = [conformal_quantile(column, coverage / 100) for column in errors.T]
+        for target, column, width in zip(self.targets, errors.T, widths, strict=True):
+            if math.isinf(width):
+                count = int((~np.isnan(column)).sum())
+                raise ConfigError(
+                    f"{count} calibration values of {target!r} are too few for an "
+                    f"interval of {coverage:g}%: it needs at least "
+                    f"{math.ceil(round(coverage / (100 - coverage), 9))}"
+                )
+        return np.array(widths)
+
+    def calibrated(self, probabilities: Tensor) -> Tensor:
+        """Probabilities as often right as they say: ``[G, T]`` or ``[G, C]``."""
+        factor, summand = (values.to(probabilities) for values in self.parameters)
+        if self.task == "multiclass":
+            return (_log(probabilities) * factor).softmax(dim=1)
+        return (_logit(probabilities) * factor + summand).sigmoid()
+
+    @cached_property
+    def parameters(self) -> tuple[Tensor, Tensor]:
+        """What logits are multiplied with and what is added to them: ``[T]`` each."""
+        if self.task == "multiclass":
+            fitted = [(_fit_temperature(self.predictions, self.labels), 0.0)]
+        else:
+            columns = zip(self.predictions.T, self.labels.T, strict=True)
+            fitted = [_fit_platt(*column) for column in columns]
+        factor, summand = torch.tensor(fitted, dtype=torch.float64).T
+        return factor, summand
+
+
+def check_coverage(coverage: float) -> None:
+    """Refuse what is not a coverage in percent."""
+    if not 1 <= coverage <= 99:
+        raise ConfigError(
+            f"the coverage of an interval is between 1 and 99 percent, got {coverage:g}"
+        )
+
+
+def _fit_platt(probabilities: np.ndarray, labels: np.ndarray) -> tuple[float, float]:
+    r"""The :math:`a, b` of :math:`\sigma(a \, \mathrm{logit}(p) + b)`, Platt (1999)."""
+    known = ~np.isnan(labels)
+    x = _logit(torch.from_numpy(probabilities[known])).numpy()
+    positive = labels[known] == 1
+    ones, zeros = positive.sum(), (~positive).sum()
+    if not ones or not zeros:
+        return 1.0, 0.0
+    # His smoothed targets keep the fit finite where the classes are separated.
+    target = np.where(positive, (ones + 1) / (ones + 2), 1 / (zeros + 2))
+
+    def loss(parameters: np.ndarray) -> tuple[float, np.ndarray]:
+        z = parameters[0] * x + parameters[1]
+        slope = expit(z) - target
+        value = np.logaddexp(0, z) - target * z
+        return value.mean(), np.array([(slope * x).mean(), slope.mean()])
+
+    a, b = minimize(loss, np.array([1.0, 0.0]), jac=True, method="BFGS").x
+    return float(a), float(b)
+
+
+def _fit_temperature(probabilities: np.ndarray, labels: np.ndarray) -> float:
+    r"""The :math:`1 / T` of :math:`\mathrm{softmax}(\log p / T)`, Guo et al. (2017)."""
+    x = _log(torch.from_numpy(probabilities)).numpy()
+    rows = np.arange(len(labels))
+
+    def loss(log_factor: float) -> float:
+        return -log_softmax(x * np.exp(log_factor), axis=1)[rows, labels].mean()
+
+    return float(np.exp(minimize_scalar(loss, bounds=(-5, 5), method="bounded").x))
+
+
+def _logit(probabilities: Tensor) -> Tensor:
+    return probabilities.clamp(_SMALLEST, 1 - _SMALLEST).logit()
+
+
+def _log(probabilities: Tensor) -> Tensor:
+    return probabilities.clamp(min=_SMALLEST).log()

@@ -1,0 +1,89 @@
+"""What a model has seen: the molecules it was trained on, and how far others are.
+
+A prediction for a molecule unlike all of them is a guess. A model keeps the elements
+and sizes of its training molecules, and fingerprints of some of them.
+"""
+
+from functools import partial
+from typing import cast
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from fullrank.data import GraphDataset, MoleculeFeaturizer, PackedGraphs, QM9Featurizer
+from fullrank.data.featurizers import SmilesFeaturizer, load_chemistry
+from fullrank.data.fingerprints import fingerprints
+from fullrank.data.workers import available_cpus, batched, map_blocks
+from fullrank.errors import DataError
+from fullrank.train.model import Seen
+
+#: How many training molecules a model keeps fingerprints of.
+MOST_MOLECULES = 4096
+
+
+def seen_in(dataset: GraphDataset, train: np.ndarray) -> Seen | None:
+    """The elements and sizes of the training molecules; None for other graphs."""
+    if not isinstance(dataset.featurizer, MoleculeFeaturizer | QM9Featurizer):
+        return None
+    graphs = dataset.graphs
+    sizes = graphs.num_nodes[train]
+    elements: tuple[int, ...] = ()
+    if isinstance(dataset.featurizer, MoleculeFeaturizer):
+        in_training = np.zeros(len(graphs), dtype=bool)
+        in_training[train] = True
+        of_atoms = np.repeat(in_training, graphs.num_nodes)
+        elements = tuple(np.unique(_elements(graphs)[of_atoms]).tolist())
+    return Seen(elements=elements, atoms=(int(sizes.min()), int(sizes.max())))
+
+
+def notes(seen: Seen, graphs: PackedGraphs) -> list[str | None]:
+    """For each molecule what about it no training molecule has, if anything."""
+    found: list[list[str]] = [[] for _ in range(len(graphs))]
+    if seen.elements:
+        elements = _elements(graphs)
+        new = np.flatnonzero(~np.isin(elements, seen.elements))
+        graph_of_atom = np.repeat(np.arange(len(graphs)), graphs.num_nodes)
+        pairs = {(int(graph_of_atom[atom]), int(elements[atom])) for atom in new}
+        for graph, element in sorted(pairs):
+            found[graph].append(f"no training molecule has {_symbol(element)}")
+    smallest, largest = seen.atoms
+    sizes = graphs.num_nodes
+    for graph in np.flatnonzero((sizes < smallest) | (sizes > largest)).tolist():
+        found[graph].append(
+            f"{sizes[graph]} atoms; training molecules have {smallest} to {largest}"
+        )
+    return ["; ".join(said) or None for said in found]
+
+
+def training_fingerprints(
+    dataset: GraphDataset, train: np.ndarray, seed: int = 0
+) -> Tensor:
+    """Fingerprints of all training molecules, or of a random sample: ``[K, 128]``."""
+    load_chemistry()
+    order = np.random.default_rng(seed).permutation(train)[:MOST_MOLECULES]
+    texts = dataset.texts("smiles")
+    smiles = (texts[int(index)] for index in np.sort(order))
+    blocks = batched(smiles, 512)
+    read = partial(_fingerprints, cast(SmilesFeaturizer, dataset.featurizer))
+    made = map_blocks(read, blocks, available_cpus())
+    return torch.from_numpy(np.concatenate(list(made)))
+
+
+def _fingerprints(
+    featurizer: SmilesFeaturizer, smiles: list[str | DataError]
+) -> np.ndarray:
+    mols = featurizer.molecules(smiles)
+    return fingerprints([mol for mol in mols if not isinstance(mol, DataError)])
+
+
+def _elements(graphs: PackedGraphs) -> np.ndarray:
+    """The atomic numbers, of which OGB's first column counts from hydrogen as 0."""
+    return graphs.array("node.x")[:, 0].astype(np.int64) + 1
+
+
+def _symbol(element: int) -> str:
+    from rdkit import Chem
+
+    known = element <= 118
+    return Chem.GetPeriodicTable().GetElementSymbol(element) if known else "a dummy"

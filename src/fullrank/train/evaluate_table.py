@@ -1,0 +1,109 @@
+"""How good a model is on any labelled table, and how sure that is."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from fullrank.data import CsvSource, GraphDataset, MoleculeFeaturizer
+from fullrank.errors import ConfigError, DataError
+from fullrank.train.metrics import measure
+from fullrank.train.predict import Predictor
+
+RESAMPLES = 1000
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A measure with the ends of its 95% bootstrap interval; NaN if not defined."""
+
+    value: float
+    low: float
+    high: float
+
+
+def evaluate_table(
+    predictor: Predictor,
+    table: Path,
+    smiles: str | None = None,
+    root: Path | None = None,
+    resamples: int = RESAMPLES,
+    seed: int = 0,
+) -> dict[str, Estimate]:
+    """All metrics of a model on a labelled table.
+
+    The interval holds 95% of the values on samples of as many rows, drawn from the
+    table with replacement.
+
+    Args:
+        predictor: The model, or several as an ensemble.
+        table: With the columns that the model predicts.
+        smiles: The column of the SMILES; by default named as in training.
+        root: Where prepared sets are kept.
+        resamples: How many samples.
+        seed: Of the samples.
+    """
+    dataset = load_table(predictor, table, smiles, root)
+    count = len(predictor.columns)
+    predictions = torch.from_numpy(predictor.values(dataset.graphs)[:, :count])
+    labels = torch.tensor(_labels(predictor, dataset))
+    graphs = torch.arange(len(dataset))
+
+    def measured(rows: torch.Tensor) -> dict[str, float]:
+        given = (predictions[rows], labels[rows], graphs[rows])
+        return measure(predictor.spec, *given, dataset)
+
+    rng = np.random.default_rng(seed)
+    samples = [
+        measured(torch.from_numpy(rng.integers(0, len(dataset), len(dataset))))
+        for _ in range(resamples)
+    ]
+    return {
+        name: Estimate(value, *_interval([sample[name] for sample in samples]))
+        for name, value in measured(graphs).items()
+    }
+
+
+def load_table(
+    predictor: Predictor, table: Path, smiles: str | None, root: Path | None
+) -> GraphDataset:
+    """The table as graphs with the labels that the model predicts."""
+    spec, featurizer = predictor.spec, predictor.molecules
+    if not isinstance(featurizer, MoleculeFeaturizer):
+        raise ConfigError(
+            f"a model of {spec.dataset} reads geometries, which a table does not hold"
+        )
+    source = CsvSource.checked(
+        str(table),
+        name=str(table),
+        targets=[target.name for target in spec.targets],
+        task=spec.task,
+        smiles=smiles or spec.smiles or "smiles",
+        fragments=featurizer.fragments,
+        root=root,
+    )
+    return source.load(descriptors=featurizer.descriptors)
+
+
+def _labels(predictor: Predictor, dataset: GraphDataset) -> np.ndarray:
+    """The labels; classes by their numbers in the model, not in the table."""
+    if predictor.spec.task != "multiclass":
+        return np.array(dataset.labels)
+    known = {name: code for code, name in enumerate(predictor.spec.classes)}
+    for name in dataset.classes:
+        if name not in known:
+            raise DataError(
+                f"{dataset.source} has the class {name!r}; the model knows "
+                f"{', '.join(known)}"
+            )
+    codes = np.array([known[name] for name in dataset.classes])
+    return codes[dataset.labels]
+
+
+def _interval(values: list[float]) -> tuple[float, float]:
+    known = [value for value in values if not np.isnan(value)]
+    if not known:
+        return float("nan"), float("nan")
+    low, high = np.quantile(known, [0.025, 0.975])
+    return float(low), float(high)

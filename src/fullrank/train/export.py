@@ -1,0 +1,123 @@
+"""A trained network as an ONNX file, for programs that have neither torch nor fullrank.
+
+The file holds the networks with their normalisation and calibration. Turning molecules
+into graphs is left to the program: ``docs/predict.md`` shows how with RDKit and numpy.
+"""
+
+import contextlib
+import logging
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from fullrank.data import MoleculeFeaturizer, PackedGraphs
+from fullrank.errors import ConfigError
+from fullrank.extras import need
+from fullrank.nn import backend
+from fullrank.train.files import replacing
+from fullrank.train.model import Model
+from fullrank.train.predict import Predictor
+
+OUTPUT = "prediction"
+
+
+def export_onnx(predictor: Predictor, file: Path) -> None:
+    """Write the models to one ONNX file; an ensemble gives its mean.
+
+    Inputs are ``x`` (OGB's atom features, ``[N, 9]``), ``edge_index`` ``[2, E]``,
+    ``edge_attr`` (OGB's bond features, ``[E, 3]``) and ``batch`` (the molecule of each
+    atom, counted from 0, ``[N]``), all int64, and ``descriptors`` (float32,
+    ``[G, D]``) if the model reads any. The output ``prediction`` ``[G, C]`` is what
+    `Predictor.predict` gives: values in original units, or probabilities.
+    """
+    for package in ("onnx", "onnxscript"):
+        need(package)
+    featurizer = predictor.spec.featurizer
+    if predictor.spec.structure is not None:
+        raise ConfigError(
+            "the model reads structural colours, which ONNX cannot compute; such a "
+            "model is not exported"
+        )
+    if not isinstance(featurizer, MoleculeFeaturizer):
+        raise ConfigError(
+            f"a model of {predictor.spec.dataset} reads geometries, or graphs that are "
+            f"not molecules; only models of molecules by their bonds are exported"
+        )
+    # Two molecules, so that no size is taken for a constant.
+    example = PackedGraphs.from_graphs(
+        [featurizer.from_smiles(smiles) for smiles in ("CC(=O)O", "c1ccncc1")],
+        fields=featurizer.fields,
+    ).batch([0, 1])
+    names = ["x", "edge_index", "edge_attr", "batch"]
+    names += ["descriptors"] if "descriptors" in example else []
+    every = torch.export.Dim.DYNAMIC
+    sizes = {name: {1 if name == "edge_index" else 0: every} for name in names}
+    network = _Exported(predictor).cpu().eval()
+    with backend("plain"), _quiet():
+        program = torch.onnx.export(
+            network,
+            kwargs={name: example[name] for name in names},
+            dynamo=True,
+            input_names=names,
+            output_names=[OUTPUT],
+            dynamic_shapes=sizes,
+            verbose=False,
+        )
+    assert program is not None
+    with replacing(file, "wb") as stream:
+        stream.write(program.model_proto.SerializeToString())
+
+
+class _Exported(torch.nn.Module):
+    """From the arrays of some molecules to their predictions."""
+
+    def __init__(self, predictor: Predictor) -> None:
+        super().__init__()
+        self.models = torch.nn.ModuleList(predictor.models)
+        self.task = predictor.spec.task
+        self.calibration = None
+        if self.task != "regression" and predictor.calibration is not None:
+            self.calibration = predictor.calibration
+            self.calibration.parameters  # noqa: B018  (fitted before it is traced)
+
+    def forward(
+        self,
+        x: Tensor,
+        edge_index: Tensor,
+        edge_attr: Tensor,
+        batch: Tensor,
+        descriptors: Tensor | None = None,
+    ) -> Tensor:
+        graphs = (
+            int(batch.max().item()) + 1 if descriptors is None else len(descriptors)
+        )
+        torch._check(graphs >= 1)
+        inputs = (x, edge_index, edge_attr, batch, graphs)
+        found = [
+            model.predictions(model.graph_net(*inputs, descriptors=descriptors))
+            for model in map(_as_model, self.models)
+        ]
+        mean = torch.stack(found).double().mean(dim=0)
+        return mean if self.calibration is None else self.calibration.calibrated(mean)
+
+
+def _as_model(module: torch.nn.Module) -> Model:
+    assert isinstance(module, Model)
+    return module
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep the exporter's remarks about other packages off the terminal."""
+    log = logging.getLogger("torch.onnx")
+    before = log.level
+    log.setLevel(logging.ERROR)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            yield
+        finally:
+            log.setLevel(before)

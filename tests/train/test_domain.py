@@ -1,0 +1,44 @@
+import numpy as np
+import pytest
+
+from fullrank.data import MoleculeFeaturizer, read_smiles_csv
+from fullrank.data.featurizers import Reading
+from fullrank.train import domain
+from fullrank.train.model import Seen
+from train.samples import SMILES, write_molecules
+
+
+@pytest.fixture(scope="module")
+def dataset(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("domain")
+    table = write_molecules(folder / "in.csv")
+    return read_smiles_csv(table, ["logp"], root=folder)
+
+
+def test_what_was_seen_is_that_of_the_training_molecules(dataset):
+    chosen = ["CCO", "CSC", "c1ccccc1"]
+    train = np.array([SMILES.index(smiles) for smiles in chosen])
+    assert domain.seen_in(dataset, train) == Seen(elements=(6, 8, 16), atoms=(3, 6))
+
+
+def test_notes_name_what_no_training_molecule_has():
+    seen = Seen(elements=(6, 8), atoms=(2, 4))
+    block = Reading(MoleculeFeaturizer())(["CCO", "CBr", "C", "NCCCCBr", "[Og]"])
+    found = domain.notes(seen, block.graphs)
+    assert found[0] is None
+    assert "Br" in found[1]
+    assert "1 atoms" in found[2]
+    assert all(word in found[3] for word in ("N", "Br", "6 atoms", "2 to 4"))
+    assert "Og" in found[4]
+
+
+def test_fingerprints_are_of_training_molecules_and_bounded(dataset, monkeypatch):
+    train = np.arange(50)
+    everything = domain.training_fingerprints(dataset, train)
+    assert everything.shape == (50, 128)
+    monkeypatch.setattr(domain, "MOST_MOLECULES", 20)
+    some = {
+        row.tobytes() for row in domain.training_fingerprints(dataset, train).numpy()
+    }
+    assert len(some) <= 20
+    assert some <= {row.tobytes() for row in everything.numpy()}
