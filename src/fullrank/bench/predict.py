@@ -26,6 +26,7 @@ from fullrank.errors import ConfigError
 from fullrank.train import Config, Model, parse
 from fullrank.train.confidence import add_confidence
 from fullrank.train.model import design_model
+from fullrank.train.recipe import RECIPE, recipe
 from fullrank.train.splitting import make_split
 
 WORKERS = 2
@@ -104,7 +105,8 @@ def _configs(training: Path, folder: Path) -> list[tuple[str, Config, int]]:
     data: dict[str, Any] = {"name": str(training), "targets": ["label"]}
     data |= {"root": str(folder), "allow_rejected": True}
     single = parse({"data": data})
-    return [("one network", single, 1)]
+    shipped = recipe(training, ["label"]).config.changed(data=data, ensemble=None)
+    return [("one network", single, 1), ("recipe", shipped, RECIPE["ensemble"])]
 
 
 def _untrained(config: Config, file: Path, seed: int) -> Path:

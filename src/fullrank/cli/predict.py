@@ -40,6 +40,9 @@ def predict(
     batch_size: int | None = typer.Option(
         None, min=1, help="How many molecules go through the network together."
     ),
+    ray: str | None = typer.Option(
+        None, metavar="ADDRESS", help="Predict a table on a Ray cluster, or auto."
+    ),
     resume: bool = typer.Option(
         False, "--resume", help="Continue a prediction that was interrupted."
     ),
@@ -71,6 +74,7 @@ def predict(
         prefix=prefix,
         interval=interval,
         workers=workers,
+        ray=ray,
         resume=resume,
         progress=not quiet,
     )

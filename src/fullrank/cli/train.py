@@ -48,6 +48,14 @@ def train(
     ensemble: int = typer.Option(
         None, min=1, help="Networks that predict together; 1 for a single one."
     ),
+    calibration: float = typer.Option(
+        None, help="Training graphs, or which part of them, to calibrate intervals by."
+    ),
+    similarity: bool = typer.Option(
+        True,
+        help="Whether the model keeps fingerprints of training molecules, to say how "
+        "near a new one is.",
+    ),
     duration: float = TIME,
     changes: list[str] = CHANGES,
     print_config: bool = typer.Option(
@@ -93,6 +101,8 @@ def train(
         "compute.nodes": nodes,
         "seeds": list(range(seeds)) if seeds else None,
         "ensemble": ensemble,
+        "split.calibration": calibration,
+        "training.similarity": None if similarity else "false",
         "data.allow_rejected": allow_rejected or None,
     }
     changes += [f"{key}={value}" for key, value in given.items() if value is not None]

@@ -249,13 +249,17 @@ class Model(torch.nn.Module):
         everything = {**self.state_dict(), **kept}
         return {k: v.contiguous().cpu() for k, v in everything.items()}
 
+    def to_bytes(self) -> bytes:
+        """The content of its file."""
+        # One entry: safetensors writes several in any order.
+        spec = self.spec.model_dump_json()
+        header = json.dumps({"sha256": self.digest, "spec": spec})
+        return save(self._weights(), {"fullrank": header})
+
     def save(self, file: Path) -> None:
         """Write the model to one file, all of it or nothing."""
-        weights, spec = self._weights(), self.spec.model_dump_json()
-        # One entry: safetensors writes several in any order.
-        header = json.dumps({"sha256": self.digest, "spec": spec})
         with replacing(file, "wb") as stream:
-            stream.write(save(weights, {"fullrank": header}))
+            stream.write(self.to_bytes())
 
     @classmethod
     def load(cls, file: str | Path) -> "Model":

@@ -39,6 +39,7 @@ from fullrank.interrupt import Interrupted, stoppable
 from fullrank.train.config import digest_of
 from fullrank.train.files import Record
 from fullrank.train.predict import MOLECULES_AT_ONCE, Predictor
+from fullrank.train.predict_on_ray import predict_on_ray
 
 Rows = list[list[Any]]
 
@@ -54,6 +55,7 @@ class FileOptions:
         prefix: Put before the names of the predictions.
         interval: The coverage of an interval in percent; none by default.
         workers: Processes that featurise; by default one for each processor.
+        ray: The address of a Ray cluster that predicts a table, or ``auto``.
         resume: Continue what was interrupted.
         progress: Show a bar with the time left.
     """
@@ -64,6 +66,7 @@ class FileOptions:
     prefix: str = ""
     interval: float | None = None
     workers: int | None = None
+    ray: str | None = None
     resume: bool = False
     progress: bool = False
 
@@ -108,6 +111,9 @@ def predict_file(
         raise DataError(f"there is no file or folder {str(source)!r}")
     if output.resolve() == source.resolve():
         raise ConfigError(f"{output} is the input; write to another file")
+    is_table = source.is_file() and source.suffix.lower() != ".sdf"
+    if options.ray is not None and not is_table:
+        raise ConfigError(f"{source} is not a table; a cluster predicts tables only")
     if source.is_dir():
         read = _folder_rows
     else:
@@ -129,7 +135,7 @@ def predict_file(
 
 def _key(predictor: Predictor, source: Path, options: FileOptions) -> str:
     """What must be the same when a prediction is resumed."""
-    how = asdict(replace(options, workers=None, resume=False, progress=False))
+    how = asdict(replace(options, workers=None, ray=None, resume=False, progress=False))
     content = None if source.is_dir() else content_digest(source)
     return digest_of([[m.digest for m in predictor.models], content, how])
 
@@ -239,9 +245,20 @@ def _table_rows(
                 both = zip(problems, cells, strict=True)
                 yield [DataError(p) if p else row[place] for p, row in both]
 
-        workers = options.workers or available_cpus()
-        for made in featurize(predictor.reading, smiles(), workers):
-            yield _joined(waiting.popleft(), predictor.rows(made, options.interval))
+        for predicted in _predicted(predictor, smiles(), options):
+            yield _joined(waiting.popleft(), predicted)
+
+
+def _predicted(
+    predictor: Predictor, blocks: Iterable[list[Any]], options: FileOptions
+) -> Iterator[Rows]:
+    """The predictions for blocks of SMILES, made here or on a cluster."""
+    if options.ray is not None:
+        yield from predict_on_ray(predictor, blocks, options.interval, options.ray)
+        return
+    workers = options.workers or available_cpus()
+    for made in featurize(predictor.reading, blocks, workers):
+        yield predictor.rows(made, options.interval)
 
 
 def _kept_columns(

@@ -24,11 +24,9 @@ import torch
 
 from fullrank import interrupt
 from fullrank.data import GraphDataset
-from fullrank.data.cache import ROOT_VARIABLE
-from fullrank.data.files import MIRROR_VARIABLE
-from fullrank.errors import FullrankError, RunError
-from fullrank.extras import need
+from fullrank.errors import FullrankError
 from fullrank.interrupt import GRACE_SECONDS, PARENT_VARIABLE, STATUS, Interrupted
+from fullrank.train.cluster import connect
 from fullrank.train.config import Config
 from fullrank.train.files import write_text
 from fullrank.train.run import folds_of, is_finished, run_one
@@ -39,7 +37,6 @@ _STOPPED = "stopped; the same command resumes from the last epochs"
 _POLL_SECONDS = 0.1
 #: A node that is lost may take a moment until it releases its runs.
 _SECONDS_TO_RELEASE = 120
-_SECONDS_TO_ANSWER = 5
 
 
 @dataclass
@@ -376,7 +373,7 @@ def run_on_ray(
         gpus: That a run takes.
         retries: How often a run may be lost with its node.
     """
-    ray = _connect(address)
+    ray = connect(address)
     bell = _bell(ray)
     do = ray.remote(_on_a_node).options(
         num_cpus=cpus, num_gpus=gpus, max_retries=retries
@@ -398,50 +395,6 @@ def run_on_ray(
             state.end(outcome)
         watch(state)
     return state.outcomes
-
-
-def _connect(address: str) -> Any:
-    need("ray")
-    import ray
-
-    if address != "auto":
-        _check_that_it_answers(address)
-    if not ray.is_initialized():
-        try:
-            ray.init(
-                address=address,
-                runtime_env={"env_vars": _data_folders()},
-                log_to_driver=False,
-                logging_level=logging.ERROR,
-            )
-        except (ConnectionError, ValueError, RuntimeError) as error:
-            raise RunError(
-                f"there is no Ray cluster at {address!r}: start one with "
-                f"`ray start --head`, or run here instead ({error})"
-            ) from None
-    return ray
-
-
-def _data_folders() -> dict[str, str]:
-    """Where every node looks for data: as here."""
-    names = (ROOT_VARIABLE, MIRROR_VARIABLE)
-    return {name: os.environ[name] for name in names if name in os.environ}
-
-
-def _check_that_it_answers(address: str) -> None:
-    """Ray itself would try for minutes."""
-    host, _, port = address.removeprefix("ray://").rpartition(":")
-    try:
-        socket.create_connection((host, int(port)), _SECONDS_TO_ANSWER).close()
-    except ValueError:
-        raise RunError(
-            f"a Ray address is auto, HOST:PORT or ray://HOST:PORT, got {address!r}"
-        ) from None
-    except OSError as error:
-        raise RunError(
-            f"no Ray cluster answers at {address!r} ({error.strerror or error}); "
-            f"`ray status` on the cluster's head says its address"
-        ) from None
 
 
 class _Bell:
