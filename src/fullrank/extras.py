@@ -32,7 +32,6 @@ EXTRAS = {
     "ray": "cluster",
     "onnx": "onnx",
     "onnxscript": "onnx",
-    "pyarrow": "program",
 }
 
 
