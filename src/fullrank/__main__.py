@@ -8,7 +8,7 @@ from fullrank.extras import need
 
 
 def main() -> None:
-    """Run the program; Ctrl-C is answered from the first moment on."""
+    """Run the program; Ctrl-C is handled from the start."""
     interrupt.install()
     try:
         need("typer")

@@ -1,1 +1,1 @@
-"""The command line: one file a verb, assembled in :mod:`fullrank.cli.main`."""
+"""The command line: one file per command, assembled in :mod:`fullrank.cli.main`."""

@@ -1,4 +1,4 @@
-"""``fullrank data``: what exists, what is prepared, what it looks like."""
+"""``fullrank data``: list, prepare, describe and verify data sets."""
 
 import inspect
 from collections.abc import Callable, Iterable, Iterator
@@ -27,18 +27,18 @@ app = typer.Typer(no_args_is_help=True, add_completion=False)
 console = Console()
 
 _NAME = typer.Argument(
-    help="A data set by name, a CSV of molecules, a folder in TU layout, or a folder "
-    "of Python sources."
+    help="The name of a data set, a table of molecules, a folder in TU layout, or a "
+    "folder of Python sources."
 )
 _ROOT = typer.Option(
-    None, "--root", help="Folder of prepared sets; the user's cache if not given."
+    None, "--root", help="Folder of prepared sets; the user's cache by default."
 )
 _BAR = 40
 
 
 @app.command("list")
 def list_sets(root: Path | None = _ROOT) -> None:
-    """What exists, and what is prepared where."""
+    """List the known data sets and those that are prepared."""
     home = data_root(root)
     here = prepared_sets(home)
     table = Table("name", "about", "prepared", box=None, pad_edge=False)
@@ -50,12 +50,12 @@ def list_sets(root: Path | None = _ROOT) -> None:
     _print(f"\nPrepared sets are in {home}")
 
 
-# Not on the command line: the name is an argument, and the others have parts.
+# Not options: the name is an argument, and the others are nested.
 _HIDDEN = ("kind", "name", "structure")
 
 
 def _options() -> Iterator[inspect.Parameter]:
-    """A parameter of the program for each option that some source has."""
+    """A command-line option for each option of any source."""
     found: dict[str, list[type]] = {}
     for kind in SOURCES:
         for option in kind.model_fields:
@@ -89,7 +89,7 @@ def _parameter(option: str, kinds: list[Any]) -> inspect.Parameter:
 
 
 def _of_a_dataset(show: Callable[[GraphDataset], None]) -> None:
-    """Make a command that loads a data set with the options of all sources."""
+    """Create a command that loads a data set, with the options of all sources."""
 
     def command(name: str, **options: Any) -> None:
         given = {k: v for k, v in options.items() if v is not None and v != []}
@@ -106,14 +106,14 @@ def _of_a_dataset(show: Callable[[GraphDataset], None]) -> None:
 
 @_of_a_dataset
 def prepare(dataset: GraphDataset) -> None:
-    """Fetch a data set if need be, and pack it."""
+    """Download a data set if necessary, and prepare it."""
     _print(f"{dataset.name}: {len(dataset):,} graphs")
     _print_notes(dataset)
 
 
 @_of_a_dataset
 def describe(dataset: GraphDataset) -> None:
-    """Statistics: graphs, nodes, edges, degrees, targets."""
+    """Print statistics of graphs, nodes, edges, degrees and targets."""
     from fullrank.data.statistics import statistics
 
     found = statistics(dataset)
@@ -133,9 +133,9 @@ def describe(dataset: GraphDataset) -> None:
     ):
         facts.add_row(fact, escape(value))
     console.print(facts)
-    _print_histogram("nodes of a graph", *_binned(found.sizes))
+    _print_histogram("nodes per graph", *_binned(found.sizes))
     degrees = np.repeat(np.arange(len(found.degrees)), found.degrees)
-    _print_histogram("degree of a node", *_binned(degrees))
+    _print_histogram("node degree", *_binned(degrees))
     if found.class_counts is not None:
         names = dataset.classes or map(str, range(len(found.class_counts)))
         _print_histogram("class", list(names), found.class_counts)
@@ -149,7 +149,7 @@ def describe(dataset: GraphDataset) -> None:
 
 @app.command()
 def verify(name: str = _NAME, root: Path | None = _ROOT) -> None:
-    """Compare every file of a prepared set with its checksum."""
+    """Compare the files of a prepared set with their checksums."""
     home = data_root(root)
     here = prepared_sets(home)
     path = Path(name)
@@ -159,16 +159,16 @@ def verify(name: str = _NAME, root: Path | None = _ROOT) -> None:
     ]
     if not folders:
         raise DataError(
-            f"{name!r} is not prepared in {home}{nearest(name, here)}; "
-            f"`fullrank data prepare {name}` does it"
+            f"{name!r} is not prepared in {home}{nearest(name, here)}; run "
+            f"`fullrank data prepare {name}` first"
         )
     for folder in folders:
         size = verify_folder(folder)
-        _print(f"{folder}: {size / 1e6:,.1f} MB as written")
+        _print(f"{folder}: {size / 1e6:,.1f} MB, unchanged")
 
 
 def _print(line: str) -> None:
-    """Names and paths may hold what Rich takes for markup."""
+    """Print a line in which names may look like Rich markup."""
     console.print(line, markup=False, highlight=False)
 
 
@@ -186,9 +186,10 @@ def _features(features: Features) -> str:
 
 
 def _binned(values: np.ndarray, bins: int = 10) -> tuple[list[str], np.ndarray]:
-    """Ranges of whole numbers, and how many values are in each.
+    """Ranges of integers, and the number of values in each.
 
-    The ranges are equally wide, or double where most values are far below the largest.
+    The ranges have equal widths, or double in width if most values are far below the
+    maximum.
     """
     low, high = int(values.min()), int(values.max())
     if high - low > bins * (np.median(values) - low + 1):
@@ -233,7 +234,7 @@ def _print_targets(targets: "tuple[TargetStatistics, ...]") -> None:
 
 
 def _print_notes(dataset: GraphDataset) -> None:
-    """How many things were noted of each kind, and the first of them."""
+    """Print the number of notes of each kind, and the first few of them."""
     for kind, found in (dataset.notes or {}).items():
         if isinstance(found, list) and found:
             some = ", ".join(_note(item) for item in found[:5])

@@ -1,4 +1,4 @@
-"""The ``fullrank`` program: finds the verb, runs it, turns errors into sentences."""
+"""The ``fullrank`` program: runs a command and reports errors in one line."""
 
 import importlib
 import os
@@ -17,28 +17,28 @@ from fullrank.errors import FullrankError, nearest
 from fullrank.extras import EXTRAS, missing
 from fullrank.version import __version__
 
-# Each verb lives in fullrank.cli.<verb> as the Typer application `app`; it is
-# imported only when it is called, so that `fullrank --help` answers at once.
+# The module fullrank.cli.<verb> defines the Typer application `app`. It is imported
+# only when the command is called, so that `fullrank --help` is fast.
 VERBS = {
-    "quickstart": "Train on real molecules and show what keeping the rank does.",
-    "train": "Train on a table of molecules, or by a configuration; resume it.",
+    "quickstart": "Train four small models on QM9 and compare them.",
+    "train": "Train on a table of molecules or by a configuration, or resume a run.",
     "tune": "Search for a better configuration, and train it.",
-    "evaluate": "Measure a finished run on its data.",
+    "evaluate": "Recompute the metrics of a finished run.",
     "predict": "Predict for your own molecules or graphs.",
     "explain": "Show which atoms and bonds a prediction comes from.",
     "embed": "Write the vector that a model reads out for each molecule.",
     "export": "Write a trained network as an ONNX file.",
-    "inspect": "Show what a layer or a trained model cannot tell apart.",
-    "expressiveness": "Count the pairs of graphs that each layer tells apart.",
-    "reproduce": "Run a table of the paper and set it beside the published numbers.",
-    "report": "Make a page and a Markdown file from run folders.",
+    "inspect": "Show what a layer or a trained model cannot distinguish.",
+    "expressiveness": "Count the pairs of graphs that each layer distinguishes.",
+    "reproduce": "Run a table of the paper and compare it with the published numbers.",
+    "report": "Create a page and a Markdown file from run folders.",
     "data": "List, prepare, describe and verify data sets.",
     "bench": "Measure speed and memory against the plain formula and PyG's layers.",
 }
 
 
 class _Verbs(typer.core.TyperGroup):
-    """A command group that imports a verb when it is needed."""
+    """A command group that imports a command when it is needed."""
 
     def list_commands(self, ctx) -> list[str]:
         return list(VERBS)
@@ -82,7 +82,7 @@ def fullrank(
         help="Show the version and exit.",
     ),
     debug: bool = typer.Option(
-        False, "--debug", help="Show the whole traceback of an error."
+        False, "--debug", help="Show the traceback of an error."
     ),
 ) -> None:
     """Graph neural networks whose aggregators keep the rank of what they aggregate."""
@@ -91,15 +91,15 @@ def fullrank(
 def main(args: Sequence[str] | None = None) -> None:
     """Run the program.
 
-    What the user can put right ends in one sentence and status 2; anything else is a
-    bug, which is shown as one, with status 1.
+    Errors that the user can fix are reported in one line, with status 2. Any other
+    exception is reported as a bug, with status 1.
     """
     keep_memory()
     given = sys.argv[1:] if args is None else list(args)
     try:
         app(args=given)
     except Exception as error:
-        if interrupt.asked():  # what an interrupted call turned into
+        if interrupt.asked():  # the consequence of an interrupted call
             sys.exit(interrupt.STATUS)
         if "--debug" in given:
             traceback.print_exc()
@@ -112,7 +112,7 @@ def main(args: Sequence[str] | None = None) -> None:
 
 
 def _sentence(error: Exception) -> str | None:
-    """What to say to the user, or None if the error is a bug."""
+    """The message for the user, or None if the error is a bug."""
     if isinstance(error, FullrankError):
         return str(error)
     if isinstance(error, ModuleNotFoundError):
@@ -126,7 +126,7 @@ def _sentence(error: Exception) -> str | None:
 
 
 def _report_bug(error: Exception) -> str:
-    """Keep the traceback in a file, and say where it is."""
+    """Write the traceback to a file, and return a message that names it."""
     place = traceback.extract_tb(error.__traceback__)[-1]
     handle, name = tempfile.mkstemp(prefix="fullrank-bug-", suffix=".txt", text=True)
     with os.fdopen(handle, "w", encoding="utf-8") as stream:

@@ -1,4 +1,4 @@
-"""Options that several verbs share."""
+"""Options that several commands share."""
 
 import logging
 from functools import partial
@@ -10,7 +10,7 @@ from fullrank.errors import ConfigError
 
 
 def writable(file: Path | None) -> Path | None:
-    """A file to write, refused before any work if its folder is not there."""
+    """Check that the folder of an output file exists before any work is done."""
     if file is not None and not file.parent.is_dir():
         raise ConfigError(f"cannot write {file}: there is no folder {file.parent}")
     return file

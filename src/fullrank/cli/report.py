@@ -1,4 +1,4 @@
-"""``fullrank report``: the paper's tables from run folders, as a page and Markdown."""
+"""``fullrank report``: the paper's tables from run folders, as HTML and Markdown."""
 
 from pathlib import Path
 
@@ -7,21 +7,22 @@ from rich.console import Console
 
 app = typer.Typer(add_completion=False)
 JOIN = typer.Option(
-    [], metavar="FILE", help="A results.json of other runs, to add their seeds."
+    [], metavar="FILE", help="A results.json of other runs, whose seeds are added."
 )
 
 
 @app.command()
 def report(
     source: Path = typer.Argument(
-        Path("runs"), help="The folder of run folders, or a results.json made of one."
+        Path("runs"),
+        help="The folder of run folders, or a results.json created from one.",
     ),
     join: list[Path] = JOIN,
     out: Path = typer.Option(
-        Path("reproduction"), help="Where results.html, .md and .json go."
+        Path("reproduction"), help="The folder for results.html, .md and .json."
     ),
 ) -> None:
-    """Show the runs that are there beside the published numbers."""
+    """Compare the finished runs with the published numbers."""
     from fullrank.paper.record import read_record
     from fullrank.paper.results import make_record
     from fullrank.report.reproduction import write_reproduction
@@ -42,4 +43,4 @@ def report(
             soft_wrap=True,
         )
     page = write_reproduction(out, record)
-    console.print(f"the page is {page}", highlight=False, soft_wrap=True)
+    console.print(f"wrote {page}", highlight=False, soft_wrap=True)

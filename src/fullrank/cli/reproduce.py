@@ -1,4 +1,4 @@
-"""``fullrank reproduce``: the runs of a table or figure, then the page."""
+"""``fullrank reproduce``: do the runs of a table or figure and create the page."""
 
 import contextlib
 import functools
@@ -30,27 +30,35 @@ def reproduce(
     table: str = typer.Argument(
         None, help="A table or figure of the paper; --list shows them."
     ),
-    list_tables: bool = typer.Option(False, "--list", help="Show what there is."),
+    list_tables: bool = typer.Option(
+        False, "--list", help="List the tables and figures and exit."
+    ),
     only: list[str] = typer.Option(
         [], metavar="NAME", help="A model, data set or protocol; may be repeated."
     ),
     scale: str = typer.Option("small", help="paper or small."),
-    seeds: int = typer.Option(None, min=1, help="How many; the table says by default."),
-    epochs: int = typer.Option(None, min=1, help="Go on for so many (scale paper)."),
-    dry_run: bool = typer.Option(False, help="Show the runs and what they will cost."),
+    seeds: int = typer.Option(
+        None, min=1, help="Number of seeds; defined by the table by default."
+    ),
+    epochs: int = typer.Option(
+        None, min=1, help="Train for this many epochs (scale paper)."
+    ),
+    dry_run: bool = typer.Option(False, help="Show the runs and their estimated cost."),
     workers: int = typer.Option(1, min=1, help="Processes on this machine."),
     ray: str = typer.Option(None, metavar="ADDRESS", help="A Ray cluster, or auto."),
-    cpus: float = typer.Option(1, min=0, help="Ray: cores of a run."),
-    gpus: float = typer.Option(0, min=0, help="Ray: GPUs of a run."),
-    retries: int = typer.Option(3, min=0, help="Ray: when a run's node is lost."),
+    cpus: float = typer.Option(1, min=0, help="Ray: CPUs per run."),
+    gpus: float = typer.Option(0, min=0, help="Ray: GPUs per run."),
+    retries: int = typer.Option(
+        3, min=0, help="Ray: restarts of a run whose node was lost."
+    ),
     folds: Path = typer.Option(
-        None, help="Folder NAME/ of the folds of Zhang et al. for each TU set."
+        None, help="A folder with the folds of Zhang et al. in NAME/ for each TU set."
     ),
     runs: Path = typer.Option(Path("runs"), help="The folder of run folders."),
     join: list[Path] = JOIN,
-    out: Path = typer.Option(Path("reproduction"), help="Where the page goes."),
+    out: Path = typer.Option(Path("reproduction"), help="The folder for the page."),
 ) -> None:
-    """Do the runs of a table that are not done yet, and show it beside the paper's."""
+    """Do the missing runs of a table, and compare it with the paper."""
     from fullrank.paper.cells import cells, figures, table_names
     from fullrank.paper.record import read_record
     from fullrank.paper.reproduce import Plan
@@ -70,7 +78,7 @@ def reproduce(
     planned = plan.runs
     done = len(planned) - len(plan.unfinished(planned))
     console.print(
-        f"{table}, scale {scale}: {len(planned):,} runs, {done:,} of them done already",
+        f"{table}, scale {scale}: {len(planned):,} runs, {done:,} already done",
         highlight=False,
     )
     run = functools.partial(
@@ -112,12 +120,12 @@ def _write_page(
     from fullrank.paper.results import make_record
     from fullrank.report.reproduction import write_reproduction
 
-    if joined:  # which may have all the runs
+    if joined:  # all runs may come from these files
         runs.mkdir(parents=True, exist_ok=True)
     if not runs.is_dir():
         return
     page = write_reproduction(out, make_record(runs, joined))
-    console.print(f"the page is {page}", highlight=False, soft_wrap=True)
+    console.print(f"wrote {page}", highlight=False, soft_wrap=True)
 
 
 def _end(outcomes: "Sequence[RunOutcome]", console: Console) -> None:
@@ -136,7 +144,7 @@ def _end(outcomes: "Sequence[RunOutcome]", console: Console) -> None:
 
 @contextlib.contextmanager
 def _overview(console: Console) -> Iterator[Any]:
-    """Show what runs where: live for a person, else a line for each run."""
+    """Show the state of the sweep: live on a terminal, otherwise a line per run."""
     shown = _Overview(console)
     if not console.is_terminal:
         yield shown.lines
@@ -146,7 +154,7 @@ def _overview(console: Console) -> Iterator[Any]:
 
 
 class _Overview:
-    """What a person sees of a sweep."""
+    """The display of a sweep."""
 
     def __init__(self, console: Console) -> None:
         self.console = console
@@ -212,7 +220,8 @@ def _show_costs(plan: "Plan", console: Console) -> None:
     console.print(table)
     total = sum(cost.seconds or 0 for cost in costs)
     console.print(
-        f"about {human_time(total)} one after another, from a few measured steps",
+        f"about {human_time(total)} in total if run sequentially, estimated from a few "
+        f"training steps",
         highlight=False,
     )
     for problem in dict.fromkeys(cost.problem for cost in costs if cost.problem):

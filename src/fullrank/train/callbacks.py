@@ -1,5 +1,5 @@
-"""What Lightning's own callbacks cannot do: resume bit for bit after a kill at any
-moment, and stop between two batches."""
+"""Callbacks for what Lightning's own cannot do: resume bit for bit after a kill at any
+time, and stop between two batches."""
 
 import hashlib
 import io
@@ -25,7 +25,7 @@ _MARK = b"\nsha256 "
 
 
 def load_checkpoint(file: Path, run: str) -> dict[str, Any]:
-    """Read a checkpoint of the run with this id; nothing in it is ever executed."""
+    """Read a checkpoint of the run with this id, without executing anything in it."""
     try:
         content = _read(file)
         found = content["run"]
@@ -35,11 +35,11 @@ def load_checkpoint(file: Path, run: str) -> dict[str, Any]:
         raise
     except Exception as error:
         reason = str(error).partition("\n")[0] or type(error).__name__
-        raise RunError(f"{file} is not one of our checkpoints: {reason}") from None
+        raise RunError(f"{file} is not a checkpoint of fullrank: {reason}") from None
     if found != run:
         raise RunError(
-            f"{file} belongs to the run {found}, not to {run}: its configuration was "
-            f"another one; move the checkpoint away, or restore the configuration"
+            f"{file} belongs to the run {found}, not to {run}, and has another "
+            f"configuration; move the checkpoint away, or restore the configuration"
         )
     return content
 
@@ -62,9 +62,9 @@ def _read(file: Path) -> dict[str, Any]:
 
 
 class AtomicCheckpointIO(TorchCheckpointIO):
-    """Checkpoint files that are complete or not there at all, read without pickle.
+    """Writes checkpoints atomically, and reads them without unpickling objects.
 
-    A SHA-256 follows torch's own content, which notices few of the bits that flip.
+    A SHA-256 is appended, because torch does not detect most flipped bits.
     """
 
     def save_checkpoint(
@@ -72,7 +72,7 @@ class AtomicCheckpointIO(TorchCheckpointIO):
     ) -> None:
         file = Path(path)
         file.parent.mkdir(parents=True, exist_ok=True)
-        # Not straight to the file: torch hides why the system refuses to write.
+        # Not directly to the file, because torch hides the reason of an OSError.
         buffer = io.BytesIO()
         torch.save(checkpoint, buffer)
         with replacing(file, "wb") as stream:
@@ -83,7 +83,7 @@ class AtomicCheckpointIO(TorchCheckpointIO):
 
 
 class EpochLogger(Logger):
-    """Keeps what callbacks log beside the module's own metrics, for `EpochLog`."""
+    """Collects what callbacks log besides the metrics of the module, for `EpochLog`."""
 
     name = version = None
 
@@ -92,19 +92,19 @@ class EpochLogger(Logger):
         self.logged: dict[str, float] = {}
 
     def log_metrics(self, metrics: dict[str, float], step: int | None = None) -> None:
-        if "epoch" not in metrics:  # else they are in `callback_metrics` as well
+        if "epoch" not in metrics:  # otherwise they are in `callback_metrics`
             self.logged |= metrics
 
     def log_hyperparams(self, *_: Any, **__: Any) -> None:
-        """The configuration is in the run folder."""
+        """Nothing to do: the run folder has the configuration."""
 
 
 class EpochLog(Checkpoint):
-    """Writes what was logged in an epoch to the run folder before the epoch is saved.
+    """Writes the logged values of an epoch to the run folder before it is saved.
 
-    As a `Checkpoint` it is called after the module has logged, and before the
-    `ModelCheckpoint` that comes after it: an epoch that is saved has its row.
-    Lightning's CSVLogger writes later, and forgets earlier epochs when a run resumes.
+    As a `Checkpoint`, it is called after the module has logged and before the following
+    `ModelCheckpoint`, so every saved epoch has a row. Lightning's CSVLogger writes
+    later, and loses earlier epochs when a run is resumed.
     """
 
     def __init__(self, run: RunFolder, logger: EpochLogger, graphs: int) -> None:
@@ -114,7 +114,7 @@ class EpochLog(Checkpoint):
 
     def on_train_epoch_start(self, trainer: lightning.Trainer, task: Any) -> None:
         self._began = time.perf_counter()
-        trainer.callback_metrics.clear()  # what is not logged every epoch
+        trainer.callback_metrics.clear()  # values that are not logged in every epoch
 
     def on_train_epoch_end(self, trainer: lightning.Trainer, task: Any) -> None:
         if not trainer.is_global_zero:
@@ -131,8 +131,8 @@ class EpochLog(Checkpoint):
 class BestCheckpoint(ModelCheckpoint):
     """Saves the epoch with the best value of a metric as ``best``.
 
-    Lightning's own forgets the best value when a run folder was moved, and would then
-    replace the best epoch by a worse one.
+    Lightning's `ModelCheckpoint` loses the best value when the run folder is moved, and
+    would then replace the best epoch with a worse one.
     """
 
     def __init__(self, run: RunFolder, metric: str, mode: str) -> None:
@@ -142,9 +142,9 @@ class BestCheckpoint(ModelCheckpoint):
     def on_train_epoch_end(self, trainer: lightning.Trainer, task: Any) -> None:
         if trainer.callback_metrics[self.metric].isnan():
             raise RunError(
-                f"{self.metric} is not a number, so it cannot choose the best epoch: "
-                f"the validation part lacks labels, or has those of one class only; "
-                f"choose another split, such as by split.seed"
+                f"{self.metric} is NaN, so the best epoch cannot be chosen: the "
+                f"validation part has no labels, or only one class; choose another "
+                f"split, for example with split.seed"
             )
         super().on_train_epoch_end(trainer, task)
 
@@ -160,7 +160,7 @@ class BestCheckpoint(ModelCheckpoint):
 
 
 def last_checkpoint(run: RunFolder) -> ModelCheckpoint:
-    """Saves each epoch as ``last``."""
+    """Saves every epoch as ``last``."""
     return ModelCheckpoint(filename="last", **_saving(run))
 
 
@@ -174,8 +174,8 @@ def _saving(run: RunFolder) -> dict[str, Any]:
 
 
 class ExactResume(Callback):
-    """Keeps in each checkpoint what Lightning does not: whose it is, the state of all
-    random numbers, and whether training was stopped early for good."""
+    """Adds to each checkpoint what Lightning does not save: the id of the run, the
+    states of all random number generators, and whether training was stopped early."""
 
     def __init__(self, run: RunFolder) -> None:
         self.run = run
@@ -199,7 +199,7 @@ class ExactResume(Callback):
 
 
 class StopOnInterrupt(Callback):
-    """Ends training, validation or testing before the next batch after Ctrl-C."""
+    """Stops training, validation or testing before the next batch after Ctrl-C."""
 
     def on_train_batch_start(self, *_: Any) -> None:
         if interrupt.asked():
@@ -213,7 +213,7 @@ class StopOnInterrupt(Callback):
 
 
 def random_state() -> dict[str, Any]:
-    """The state of torch's, numpy's and Python's random numbers, as plain values."""
+    """The states of the generators of torch, numpy and Python, as plain values."""
     state: Any = np.random.get_state(legacy=False)
     key = state["state"]["key"]
     cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_available() else []
@@ -226,7 +226,7 @@ def random_state() -> dict[str, Any]:
 
 
 def set_random_state(state: dict[str, Any]) -> None:
-    """Continue with the random numbers where `random_state` was taken."""
+    """Restore the states that `random_state` returned."""
     torch.set_rng_state(state["torch"])
     if state["cuda"] and torch.cuda.is_available():
         torch.cuda.set_rng_state_all(state["cuda"])

@@ -1,4 +1,4 @@
-"""Where a run was done, with what."""
+"""The environment of a run: versions, commit and machine."""
 
 import contextlib
 import ctypes
@@ -21,8 +21,8 @@ class Environment(Record):
     """Versions, commit and machine of a run.
 
     Attributes:
-        commit: Of the source, if it runs from a repository.
-        earlier_commits: Those that the first epochs of a resumed run are from.
+        commit: The commit of the source, if it is in a repository.
+        earlier_commits: The commits of earlier epochs, if the run was resumed.
     """
 
     fullrank: str
@@ -42,14 +42,14 @@ class Environment(Record):
     gpus: list[str]
 
     def resuming(self, before: "Environment") -> "Environment":
-        """This one, which remembers the commits that a run had before."""
+        """This environment, with the commits of ``before`` as earlier ones."""
         earlier = dict.fromkeys([*before.earlier_commits, before.commit])
         kept = tuple(commit for commit in earlier if commit != self.commit)
         return self.model_copy(update={"earlier_commits": kept})
 
 
 def environment() -> Environment:
-    """Where this process runs, with what."""
+    """The environment of this process."""
     return Environment(
         fullrank=__version__,
         commit=_COMMIT,
@@ -69,17 +69,19 @@ def environment() -> Environment:
 
 
 def forget_peak_memory() -> None:
-    """Let `peak_memory` begin anew, where the system can: on Linux and on GPUs."""
+    """Reset `peak_memory` where this is possible: on Linux and on GPUs."""
     if torch.cuda.is_available():
         torch.cuda.reset_peak_memory_stats()
     with contextlib.suppress(OSError, AttributeError):
-        ctypes.CDLL(None).malloc_trim(0)  # what earlier runs left in the allocator
+        ctypes.CDLL(None).malloc_trim(
+            0
+        )  # memory that earlier runs left in the allocator
         Path("/proc/self/clear_refs").write_text("5")
 
 
 def peak_memory() -> int:
-    """The most memory this process had since the peak was forgotten, in bytes; of a GPU
-    if it has one."""
+    """Peak memory in bytes since the last reset: of the GPU if there is one, else of
+    the process."""
     if torch.cuda.is_available():
         return torch.cuda.max_memory_allocated()
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -87,7 +89,7 @@ def peak_memory() -> int:
 
 
 def _commit() -> str | None:
-    """The commit of the source, if it runs from a repository."""
+    """The commit of the source, if it is in a repository."""
     with contextlib.suppress(OSError, subprocess.SubprocessError):
         done = subprocess.run(
             ["git", "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"],
@@ -109,5 +111,5 @@ def _processor() -> str:
     return platform.processor()
 
 
-# Looked up at once: a process goes on with the code that it has loaded.
+# Determined on import, because the process keeps running the code it has loaded.
 _COMMIT = _commit()

@@ -1,4 +1,4 @@
-"""Files that are there completely or not at all."""
+"""Atomic files, and typed records in them."""
 
 import contextlib
 import json
@@ -18,7 +18,7 @@ _PART = ".part"
 
 @contextlib.contextmanager
 def replacing(file: Path, mode: str = "w", **options: Any) -> Iterator[IO]:
-    """Open a new ``file`` that takes its name only when it is written to the disk."""
+    """Open a temporary file that replaces ``file`` once it is written to disk."""
     handle, name = tempfile.mkstemp(_PART, f".{file.name}.", file.parent)
     try:
         with os.fdopen(handle, mode, **options) as stream:
@@ -34,34 +34,34 @@ def replacing(file: Path, mode: str = "w", **options: Any) -> Iterator[IO]:
 
 
 def remove_leftovers(folder: Path) -> None:
-    """Remove the unfinished files that a killed process left behind."""
+    """Remove temporary files left by processes that were killed."""
     for file in folder.rglob(f".*{_PART}"):
         file.unlink(missing_ok=True)
 
 
 def write_text(file: Path, text: str) -> None:
-    """Write ``text``, all of it or nothing."""
+    """Write ``text`` atomically."""
     with replacing(file, encoding="utf-8", newline="") as stream:
         stream.write(text)
 
 
 def write_json(file: Path, content: Any) -> None:
-    """Write ``content``, all of it or nothing."""
+    """Write ``content`` as JSON atomically."""
     write_text(file, json.dumps(content, indent=2, ensure_ascii=False) + "\n")
 
 
 class Record(BaseModel):
-    """Typed content of a JSON file."""
+    """The typed content of a JSON file."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     def write(self, file: Path) -> None:
-        """Write it, all of it or nothing."""
+        """Write the record atomically."""
         write_json(file, self.model_dump(mode="json"))
 
     @classmethod
     def read(cls, file: Path) -> Self:
-        """Read and check it."""
+        """Read and validate a record."""
         try:
             return cls.model_validate(parse_json(file.read_text(encoding="utf-8")))
         except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""What a person sees while a model trains."""
+"""The progress bar of training."""
 
 import time
 from typing import Any
@@ -15,15 +15,15 @@ from rich.progress import (
 
 
 class EpochBar(Callback):
-    """A bar over all epochs with loss, validation metric, speed and time left.
+    """A progress bar with loss, validation metric, speed and remaining time.
 
-    It is drawn for a person at a terminal only.
+    It is shown only if the console is a terminal.
 
     Args:
-        title: What is trained.
-        metric: The measure to show, such as ``valid_mae``.
-        console: Where to draw.
-        lines: Also print a line for each epoch, terminal or not.
+        title: The name of the run.
+        metric: The metric to show, such as ``valid_mae``.
+        console: The console to draw on.
+        lines: Whether to print a line per epoch as well, terminal or not.
     """
 
     def __init__(
@@ -35,7 +35,7 @@ class EpochBar(Callback):
         self.lines = lines
         self.bar = Progress(
             TextColumn("{task.description}"),
-            BarColumn(bar_width=6),  # all of it fits a terminal of 80 columns
+            BarColumn(bar_width=6),  # fits a terminal of 80 columns
             TextColumn("{task.fields[note]}"),
             TimeRemainingColumn(compact=True),
             TextColumn("left"),

@@ -1,4 +1,4 @@
-"""A run is a folder: the one place that knows its files and what is in them."""
+"""Run folders: the only code that knows their files and formats."""
 
 import csv
 import math
@@ -27,15 +27,15 @@ _SUMMARY = "summary.json"
 
 
 class Identity(Record):
-    """What a run is, decided when it begins and never computed again.
+    """The identity of a run, determined when it starts.
 
     Attributes:
-        format: Of the run folder.
+        format: The format version of the run folder.
         id: The name of the folder.
-        data: The fingerprint of the content of the data.
-        folds: The fingerprint of the files with the folds, if there are any.
+        data: The fingerprint of the data.
+        folds: The fingerprint of the files that define the folds, if any.
         dataset: The name of the data set.
-        graphs: How many it has.
+        graphs: Number of graphs in the data set.
     """
 
     format: Literal[2] = 2
@@ -47,24 +47,24 @@ class Identity(Record):
 
 
 def measures(values: Mapping[str, float]) -> Measures:
-    """Values with None for NaN, as JSON has it."""
+    """The values with NaN replaced by None, for JSON."""
     return {k: None if math.isnan(v) else float(v) for k, v in values.items()}
 
 
 class Result(Record):
-    """What came out of a finished run.
+    """The result of a finished run.
 
     Attributes:
         run: The id of the run.
-        metric: What chooses the best epoch.
-        best_epoch: The epoch, counted from 0, that the measures are from.
-        train, valid, test: The measures of each part; None is not a number. Those of
-            training are taken while it trains, batch by batch and with dropout.
-        train_eval: The training part measured as the others are: by the chosen
-            weights, in evaluation mode.
-        graphs: How many each part has.
-        seconds: Of all epochs together.
-        seconds_per_epoch: Their median.
+        metric: The metric that chooses the best epoch.
+        best_epoch: The epoch of the scores, numbered from 0.
+        train, valid, test: The scores of each part; None means undefined. Those of the
+            training part are averages over the epoch, with dropout.
+        train_eval: The scores of the training part in evaluation mode, with the weights
+            of the best epoch.
+        graphs: Number of graphs in each part.
+        seconds: Total time of all epochs.
+        seconds_per_epoch: Median time per epoch.
         peak_memory: In bytes.
     """
 
@@ -89,7 +89,7 @@ class Result(Record):
 
 
 class MetricSummary(Record):
-    """A measure over several runs."""
+    """A metric over several runs."""
 
     mean: float | None
     std: float | None
@@ -97,10 +97,10 @@ class MetricSummary(Record):
 
 
 class Summary(Record):
-    """What the runs of an experiment say together.
+    """The combined results of the runs of an experiment.
 
     Attributes:
-        experiment: The name of the experiment's folder; of a single run its id.
+        experiment: The name of the experiment's folder; the id of a single run.
         protocol: ``gin``, ``fair``, or ``split`` for one split.
         epochs: By ``gin``, the epoch chosen for each seed.
         ensemble: How many runs predict together, if more than one do; ``test`` then
@@ -134,7 +134,7 @@ class Curve:
         return len(self.rows)
 
     def column(self, name: str) -> list[float]:
-        """One quantity, epoch by epoch."""
+        """The values of one column."""
         for epoch, row in enumerate(self.rows):
             if name not in row:
                 raise RunError(
@@ -145,7 +145,7 @@ class Curve:
 
 
 class CurveFile:
-    """A CSV file with one row per epoch, which a kill at any moment cannot spoil."""
+    """A CSV file with one row per epoch, written atomically."""
 
     def __init__(self, file: Path) -> None:
         self.file = file
@@ -167,17 +167,17 @@ class CurveFile:
         return Curve(tuple(rows), self.file)
 
     def cut(self, epochs: int) -> None:
-        """Keep the rows of the first ``epochs``; later ones are done again."""
+        """Keep the rows of the first ``epochs``; later epochs are repeated."""
         rows = self.read().rows
         if len(rows) < epochs:
             raise RunError(
                 f"{self.file} has {len(rows)} rows, but {epochs} epochs are saved; "
-                f"restore it, or move the run folder away to begin anew"
+                f"restore it, or move the run folder away to start again"
             )
         self._write(rows[:epochs])
 
     def add(self, epoch: int, row: Mapping[str, float]) -> None:
-        """Append the row of an epoch; a quantity may appear later than others."""
+        """Append the row of an epoch; new columns may be added later."""
         self._write([*self.read().rows, {"epoch": epoch, **row}])
 
     def _write(self, rows: Any) -> None:
@@ -196,8 +196,8 @@ def _text(name: str, value: float | None) -> str:
 class RunFolder:
     """The folder of one run.
 
-    Reading gives typed objects and recomputes nothing; what is damaged or from another
-    version is a `RunError`.
+    The properties read typed objects and recompute nothing. A file that is damaged or
+    of another version raises a `RunError`.
     """
 
     def __init__(self, path: str | Path) -> None:
@@ -214,7 +214,7 @@ class RunFolder:
 
     @classmethod
     def open(cls, path: str | Path) -> "RunFolder":
-        """The run in ``path``, which must hold one."""
+        """Open an existing run folder."""
         run = cls(path)
         if not run.begun:
             raise RunError(
@@ -224,16 +224,16 @@ class RunFolder:
 
     @classmethod
     def all_in(cls, folder: Path) -> list["RunFolder"]:
-        """Every run in a folder of runs, by name."""
+        """All runs in a folder of runs, sorted by name."""
         return [cls(file.parent) for file in sorted(folder.glob(f"*/{_IDENTITY}"))]
 
     @property
     def id(self) -> str:
-        return Path(os.path.abspath(self.path)).name  # also if it is "."
+        return Path(os.path.abspath(self.path)).name  # works for ".", too
 
     @property
     def begun(self) -> bool:
-        """Whether a run was begun here."""
+        """Whether a run was started in this folder."""
         return (self.path / _IDENTITY).exists()
 
     @property
@@ -241,19 +241,19 @@ class RunFolder:
         found = Identity.read(self.path / _IDENTITY)
         if found.id != self.id:
             raise RunError(
-                f"the run {found.id} lies in a folder of another name, {self.path}; "
-                f"rename the folder back"
+                f"{self.path} contains the run {found.id}; rename the folder back to "
+                f"this name"
             )
         return found
 
     @property
     def config(self) -> Config:
-        """The configuration, with ``runs`` as where the folder lies now."""
+        """The configuration, with ``runs`` set to the current parent folder."""
         try:
             found = load_config(self.path / "config.yaml")
         except FullrankError as error:
             raise RunError(
-                f"the configuration of {self.path} is not one of this version of "
+                f"the configuration of {self.path} is not valid in this version of "
                 f"fullrank: {error}"
             ) from None
         return found.model_copy(update={"runs": self.path.parent})
@@ -273,7 +273,7 @@ class RunFolder:
 
     @property
     def seconds(self) -> list[float]:
-        """How long each epoch took."""
+        """The duration of each epoch."""
         return self.times_file.read().column("seconds")
 
     @property
@@ -297,14 +297,14 @@ class RunFolder:
 
     @property
     def result(self) -> Result | None:
-        """What came out of the run, if it is finished."""
+        """The result, or None if the run is not finished."""
         file = self.path / "result.json"
         return Result.read(file) if file.exists() else None
 
     def begin(
         self, identity: Identity, config: Config, split: Split, here: Environment
     ) -> None:
-        """Write down what the run is."""
+        """Write the files that define the run."""
         remove_leftovers(self.path)
         write_text(self.path / "config.yaml", config.text())
         write_json(self.path / "split.json", split.to_json())
@@ -312,11 +312,11 @@ class RunFolder:
         identity.write(self.path / _IDENTITY)
 
     def finish(self, result: Result) -> None:
-        """Write down what came out."""
+        """Write the result."""
         result.write(self.path / "result.json")
 
     def small_files(self) -> dict[str, str]:
-        """All of the folder but weights, to be sent to another machine."""
+        """All files except the weights, to be sent to another machine."""
         return {
             file.name: file.read_text(encoding="utf-8")
             for pattern in ("*.json", "*.yaml", "*.csv")
@@ -324,22 +324,21 @@ class RunFolder:
         }
 
     def write_small_files(self, files: Mapping[str, str]) -> None:
-        """Write what `small_files` read elsewhere."""
+        """Write the files that `small_files` returned on another machine."""
         self.path.mkdir(parents=True, exist_ok=True)
         for name in sorted(files, key=lambda name: name == "result.json"):
             write_text(self.path / Path(name).name, files[name])
 
     @contextmanager
     def locked(self, wait: float = 0) -> Iterator[None]:
-        """Let one process at a time work here; a run that is refused before it begins
-        leaves no folder."""
+        """Lock the run; remove the folder if the run does not start."""
         self.path.mkdir(parents=True, exist_ok=True)
         lock = FileLock(self.path / ".lock")
         try:
             lock.acquire(timeout=wait)
         except Timeout:
             raise RunError(
-                f"another process is working on the run {self.path}"
+                f"another process is already working on the run {self.path}"
             ) from None
         with lock:
             try:
@@ -350,7 +349,7 @@ class RunFolder:
 
 
 class ExperimentFolder:
-    """The folder of an experiment with several runs, which lie beside it."""
+    """The folder of an experiment; the folders of its runs are its siblings."""
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
@@ -365,13 +364,13 @@ class ExperimentFolder:
 
     @property
     def runs(self) -> list[RunFolder]:
-        """The folders of its runs."""
+        """The folders of the runs."""
         names = self.summary.runs
         for name in names:
             if not re.fullmatch(r"[^/\\\0]+", name) or name.startswith("."):
                 raise RunError(
-                    f"{self.path / _SUMMARY} names the run {name!r}, which is not a "
-                    f"folder beside it"
+                    f"{self.path / _SUMMARY} refers to the run {name!r}, which is not "
+                    f"a folder next to it"
                 )
         return [RunFolder.open(self.path.parent / name) for name in names]
 

@@ -1,8 +1,8 @@
-"""Many runs: one after another, in several processes, or on a Ray cluster.
+"""Many runs: sequentially, in several processes, or on a Ray cluster.
 
-Runs are independent and resumable, so a sweep that was stopped is simply started again.
-In processes, each run is its own ``fullrank train``: a kill, a crash or a lack of
-memory touches that run alone, and it ends itself when this process is gone.
+Runs are independent and resumable, so an interrupted sweep is simply started again. In
+processes, each run is a separate ``fullrank train``: a kill, a crash or a lack of
+memory affects only that run, and its process ends when the parent process ends.
 """
 
 import contextlib
@@ -33,24 +33,24 @@ from fullrank.train.run import folds_of, is_finished, run_one
 from fullrank.train.run_folder import RunFolder
 
 State = Literal["waiting", "running", "done", "failed", "stopped"]
-_STOPPED = "stopped; the same command resumes from the last epochs"
+_STOPPED = "stopped; run the same command again to resume"
 _POLL_SECONDS = 0.1
-#: A node that is lost may take a moment until it releases its runs.
+#: How long a lost node may keep the locks of its runs.
 _SECONDS_TO_RELEASE = 120
 
 
 @dataclass
 class RunOutcome:
-    """What became of a run.
+    """The outcome of a run.
 
     Attributes:
-        config: What was run.
+        config: The configuration.
         state: ``done``, ``failed`` or ``stopped``.
-        folder: Where the run is, once that is known.
-        message: Why it failed.
-        where: The machine and process.
-        seconds: How long it took here.
-        files: Those of the run folder, when it may lie on another machine.
+        folder: The run folder, once it is known.
+        message: The reason of a failure.
+        where: Host and process.
+        seconds: Duration of this attempt.
+        files: The small files of a run folder that may be on another machine.
     """
 
     config: Config
@@ -63,13 +63,13 @@ class RunOutcome:
 
     @property
     def name(self) -> str:
-        """The id of the run, or what is known of it."""
+        """The id of the run, or a description until it is known."""
         return self.folder.name if self.folder else run_name(self.config)
 
 
 @dataclass
 class ActiveRun:
-    """A run that is at work."""
+    """A run in progress."""
 
     config: Config
     where: str
@@ -78,7 +78,7 @@ class ActiveRun:
 
 
 class SweepState:
-    """What runs where, for whoever watches a sweep."""
+    """The state of a sweep, for display."""
 
     def __init__(self, configs: Sequence[Config]) -> None:
         self.total = len(configs)
@@ -96,7 +96,7 @@ class SweepState:
 
     @property
     def counts(self) -> dict[State, int]:
-        """How many runs are in each state."""
+        """Number of runs in each state."""
         counts: dict[State, int] = defaultdict(int)
         for outcome in self.outcomes:
             counts[outcome.state] += 1
@@ -109,16 +109,16 @@ Watcher = Callable[[SweepState], None]
 
 
 def run_name(config: Config) -> str:
-    """What to call a run before its id is known."""
+    """A description of a run whose id is not known yet."""
     fold = "" if config.split.fold is None else f", fold {config.split.fold}"
     return f"{config.data.label}-{config.model.label}, seed {config.seeds[0]}{fold}"
 
 
 class _LastDataset:
-    """The data set of a run, or why it cannot be had.
+    """The data set of a run, or the exception raised by loading it.
 
-    Runs on the same data come next to each other: the last set is enough. What cannot
-    be had is not tried again for each of them.
+    Only the last one is cached, because runs on the same data are adjacent. A failure
+    is cached as well.
     """
 
     def __init__(self) -> None:
@@ -137,10 +137,10 @@ class _LastDataset:
 
 
 class FinishedRuns:
-    """The finished runs in a folder of runs, by their configurations.
+    """The finished runs in a folder of runs, by configuration.
 
-    A run is found only if it was trained on what the data and the files with folds are
-    now. Where the data cannot be had here, the configuration and the folds decide.
+    A run is found only if the data and the folds have not changed since. If the data
+    are not available here, only the configuration and the folds are compared.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -152,7 +152,7 @@ class FinishedRuns:
                     self._runs[run.config.digest].append(run)
 
     def find(self, config: Config) -> RunFolder | None:
-        """The finished run of this configuration, for at least as many epochs."""
+        """The finished run of this configuration with at least as many epochs."""
         found = [
             run
             for run in self._runs[config.digest]
@@ -169,11 +169,11 @@ class FinishedRuns:
 
 
 def run_here(configs: Sequence[Config], watch: Watcher) -> list[RunOutcome]:
-    """Do runs one after another in this process.
+    """Do the runs sequentially in this process.
 
     Args:
-        configs: Of single runs.
-        watch: Told whenever something changed.
+        configs: Configurations of single runs.
+        watch: Called when the state has changed.
     """
     state, datasets = SweepState(configs), _LastDataset()
     for config in configs:
@@ -190,14 +190,14 @@ def run_here(configs: Sequence[Config], watch: Watcher) -> list[RunOutcome]:
 def run_in_processes(
     configs: Sequence[Config], workers: int, watch: Watcher
 ) -> list[RunOutcome]:
-    """Do runs in several processes, which share the cores.
+    """Do the runs in several processes, which share the cores.
 
     A run whose process was killed is tried once more.
 
     Args:
-        configs: Of single runs.
-        workers: How many processes at a time.
-        watch: Told whenever something changed, and now and then.
+        configs: Configurations of single runs.
+        workers: Number of processes.
+        watch: Called when the state has changed, and periodically.
     """
     state = SweepState(configs)
     waiting = list(reversed(configs))
@@ -232,7 +232,7 @@ def run_in_processes(
 
 
 class _TrainProcess:
-    """A ``fullrank train`` in a process of its own."""
+    """A ``fullrank train`` process."""
 
     def __init__(
         self, config: Config, threads: int, scratch: Path, wait: float = 0
@@ -246,11 +246,11 @@ class _TrainProcess:
         command = [sys.executable, "-m", "fullrank", "train", "--quiet", "--no-page"]
         self._process = subprocess.Popen(
             [*command, "--wait", str(wait), str(file)],
-            stdin=subprocess.PIPE,  # closed when this process ends, however it does
+            stdin=subprocess.PIPE,  # closed when this process ends, for whatever reason
             stdout=self._output,
             stderr=self._errors,
             env={**os.environ, **_environment(threads)},
-            start_new_session=True,  # Ctrl-C at the terminal reaches it through us
+            start_new_session=True,  # the parent passes Ctrl-C on
         )
         self.where = f"{socket.gethostname()}, process {self._process.pid}"
 
@@ -260,12 +260,12 @@ class _TrainProcess:
 
     @property
     def killed(self) -> bool:
-        """Whether a signal ended it."""
+        """Whether the process was ended by a signal."""
         return (self._process.poll() or 0) < 0
 
     @property
     def folder(self) -> Path | None:
-        """The run folder, which the program prints when it knows it."""
+        """The run folder, which the process prints when it is known."""
         lines = _read(self._output).splitlines()
         return Path(lines[0]) if lines else None
 
@@ -274,7 +274,7 @@ class _TrainProcess:
             self._process.send_signal(signal.SIGINT)
 
     def wait(self, seconds: float) -> None:
-        """Wait for its end, and end it if it takes too long."""
+        """Wait for the process to end, and kill it after a timeout."""
         try:
             self._process.wait(max(0.0, seconds))
         except subprocess.TimeoutExpired:
@@ -291,7 +291,7 @@ class _TrainProcess:
             state, message = "stopped", message or _STOPPED
         elif status < 0:
             name = signal.Signals(-status).name
-            message = f"its process was ended by {name}; is memory short?"
+            message = f"the process was ended by {name}; out of memory?"
         outcome = RunOutcome(self.config, state, self.folder, message, self.where)
         outcome.seconds = time.perf_counter() - self._began
         for stream in (self._output, self._errors, self._process.stdin):
@@ -314,16 +314,18 @@ def _environment(threads: int) -> dict[str, str]:
 
 
 def _stop(processes: Sequence[_TrainProcess]) -> None:
-    """Ask processes to stop, and end those that do not in time."""
+    """Interrupt the processes, and kill those that do not stop in time."""
     for process in processes:
         process.interrupt()
-    until = time.monotonic() + GRACE_SECONDS - 2  # this process has no longer itself
+    until = (
+        time.monotonic() + GRACE_SECONDS - 2
+    )  # within the grace period of this process
     for process in processes:
         process.wait(until - time.monotonic())
 
 
 def _attempt(config: Config, datasets: _LastDataset) -> RunOutcome:
-    """Do a run here; whatever goes wrong in it is its own affair."""
+    """Do a run in this process; an exception becomes its outcome."""
     started = time.perf_counter()
     outcome = RunOutcome(config, "done", where=_place())
     try:
@@ -333,13 +335,15 @@ def _attempt(config: Config, datasets: _LastDataset) -> RunOutcome:
         outcome.folder = run_one(config, dataset).path
     except Interrupted as stop:
         outcome.state, outcome.message = "stopped", str(stop)
-    except (KeyboardInterrupt, SystemExit):  # while data is loaded; of Lightning
+    except (KeyboardInterrupt, SystemExit):  # while loading data; raised by Lightning
         outcome.state, outcome.message = "stopped", _STOPPED
     except Exception as error:
         outcome.state = "failed"
         outcome.message = str(error) or type(error).__name__
         if not isinstance(error, FullrankError):
-            logging.getLogger(__name__).exception("a run failed by a bug of fullrank")
+            logging.getLogger(__name__).exception(
+                "a run failed because of a bug in fullrank"
+            )
     outcome.seconds = time.perf_counter() - started
     return outcome
 
@@ -348,7 +352,7 @@ def _place() -> str:
     return f"{socket.gethostname()}, process {os.getpid()}"
 
 
-# On a Ray cluster
+# Ray
 
 
 def run_on_ray(
@@ -359,19 +363,19 @@ def run_on_ray(
     gpus: float = 0,
     retries: int = 3,
 ) -> list[RunOutcome]:
-    """Do runs on a Ray cluster.
+    """Do the runs on a Ray cluster.
 
-    When a node is lost, its runs start again elsewhere: from their last epoch if the
-    folder of runs is on a shared disk, else from their beginning. The small files of
-    each run folder come back to this machine in either case.
+    If a node is lost, its runs restart on another node: from the last epoch if the
+    folder of runs is on a shared file system, from the beginning otherwise. The small
+    files of each run folder are copied back to this machine.
 
     Args:
-        configs: Of single runs.
-        address: Of the cluster, or ``auto`` for the one this machine belongs to.
-        watch: Told whenever something changed.
-        cpus: That a run takes.
-        gpus: That a run takes.
-        retries: How often a run may be lost with its node.
+        configs: Configurations of single runs.
+        address: The address of the cluster, or ``auto`` for that of this machine.
+        watch: Called when the state has changed.
+        cpus: CPUs per run.
+        gpus: GPUs per run.
+        retries: How often a run is restarted after its node was lost.
     """
     ray = connect(address)
     bell = _bell(ray)
@@ -379,7 +383,7 @@ def run_on_ray(
         num_cpus=cpus, num_gpus=gpus, max_retries=retries
     )
     state = SweepState(configs)
-    # A relative folder would be relative to the worker's own working directory.
+    # A relative path would be relative to the working directory of the worker.
     placed = {c.digest: c.changed(runs=c.runs.absolute()) for c in configs}
     threads = max(1, int(cpus))
     pending = {do.remote(config, threads, bell): config for config in placed.values()}
@@ -398,7 +402,7 @@ def run_on_ray(
 
 
 class _Bell:
-    """Rung by a run when it starts, heard by the overview."""
+    """Notifies the sweep when a run starts."""
 
     def __init__(self) -> None:
         self.started: dict[str, str] = {}
@@ -411,7 +415,7 @@ class _Bell:
 
 
 def _bell(ray: Any) -> Any:
-    """On this node, which is there as long as the sweep is."""
+    """Schedule on this node, which exists as long as the sweep does."""
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
     here = NodeAffinitySchedulingStrategy(
@@ -421,7 +425,7 @@ def _bell(ray: Any) -> Any:
 
 
 def _on_a_node(config: Config, threads: int, bell: Any) -> RunOutcome:
-    """Do a run in a process of Ray and send its small files along."""
+    """Do a run in a Ray worker and return its small files."""
     from ray import get_runtime_context
 
     torch.set_num_threads(threads)
@@ -443,12 +447,12 @@ def _outcome_of(ray: Any, task: Any, config: Config) -> RunOutcome:
         message = f"{type(error.cause).__name__}: {error.cause}"
     except ray.exceptions.RayError as error:
         why = str(error).strip().splitlines()[0]
-        message = f"lost with its node too often: {why}"
+        message = f"its node was lost too often: {why}"
     return RunOutcome(config, "failed", message=message)
 
 
 def _bring_home(outcome: RunOutcome) -> None:
-    """Write the files of a run that was done where this machine cannot see it."""
+    """Write the files of a run that was done on another file system."""
     if outcome.folder is not None and outcome.state == "done":
         run = RunFolder(outcome.folder)
         if not is_finished(run, outcome.config, or_longer=True):
