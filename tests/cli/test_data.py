@@ -51,7 +51,7 @@ def test_prepare_describe_list_verify(run, mirror):
     assert lines["NCI1"].rstrip().endswith("-")
     status, output, _ = run("verify", "MUTAG")
     assert status == 0
-    assert "as written" in output
+    assert "unchanged" in output
 
 
 def test_verify_finds_a_changed_byte(run, tmp_path, mirror):

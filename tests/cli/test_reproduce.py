@@ -49,14 +49,14 @@ def test_a_table_ends_in_a_page_and_a_missing_set_does_not_stop_it(
     arguments += ["--seeds", "1"]
     status, _, errors = program(*arguments)
     assert status == 1  # not all runs could be done
-    assert "7 runs, 0 of them done already" in errors
+    assert "7 runs, 0 already done" in errors
     assert "1 of 7 runs failed" in errors
     assert "ogbg-code was withdrawn" in errors
     text = (tmp_path / "reproduction" / "results.md").read_text()
     assert "Made of 6 finished runs" in text
     assert (tmp_path / "reproduction" / "results.html").exists()
     _, _, errors = program(*arguments)
-    assert "7 runs, 6 of them done already" in errors
+    assert "7 runs, 6 already done" in errors
 
 
 def test_workers_do_what_is_left(program, content, tmp_path):
@@ -68,7 +68,7 @@ def test_workers_do_what_is_left(program, content, tmp_path):
         "reproduce", "baselines-ogb-tu", *GIN, "--only", "fair", "--workers", "2"
     )
     assert status == 0
-    assert "3 runs, 2 of them done already" in errors
+    assert "3 runs, 2 already done" in errors
     assert "1/1 done" in errors
     done = [run.config for run in RunFolder.all_in(tmp_path / "runs")]
     assert first.digest in {config.digest for config in done}
@@ -82,7 +82,7 @@ def test_gin_is_done_with_the_s_that_fair_chose(program, content, tmp_path):
     models = ["--only", "ExpC-s", "--only", "MUTAG"]
     status, _, errors = program("reproduce", "baselines-ogb-tu", *models)
     assert status == 0
-    assert "12 runs, 9 of them done already" in errors
+    assert "12 runs, 9 already done" in errors
     configs = [run.config for run in RunFolder.all_in(tmp_path / "runs")]
     assert [c.model.s for c in configs if c.split.kind == "gin"] == [4, 4, 4]
 
@@ -99,7 +99,7 @@ def test_runs_of_another_machine_are_not_done_again(program, content, tmp_path):
     assert "about 0 s" in output
     status, _, errors = program(*arguments)
     assert status == 0
-    assert "3 runs, 3 of them done already" in errors
+    assert "3 runs, 3 already done" in errors
     assert "Made of 3 finished" in (tmp_path / "reproduction/results.md").read_text()
 
 
@@ -109,7 +109,7 @@ def test_the_committed_results_need_no_run_again(program, tmp_path):
         "reproduce", "ablation-qm9", *sets, "--seeds", "2", "--join", COMMITTED
     )
     assert status == 0
-    assert "48 runs, 48 of them done already" in errors
+    assert "48 runs, 48 already done" in errors
     made = json.loads((tmp_path / "reproduction/results.json").read_text())
     before = json.loads(COMMITTED.read_text())
     assert [(t["name"], t["scale"], len(t["cells"])) for t in made["tables"]] == [
