@@ -115,4 +115,5 @@ def test_the_committed_results_need_no_run_again(program, tmp_path):
     assert [(t["name"], t["scale"], len(t["cells"])) for t in made["tables"]] == [
         (t["name"], t["scale"], len(t["cells"])) for t in before["tables"]
     ]
-    assert made["claims"] == before["claims"]
+    known = {claim["says"] for claim in before["claims"]}
+    assert [c for c in made["claims"] if c["says"] in known] == before["claims"]

@@ -27,6 +27,10 @@ def changed(**sections):
         ({"model": {"conv": "gcn", "re_sum": True}}, ["re_sum is for expc"]),
         ({"model": {"conv": "gin0", "init": "balanced"}}, ["init is for expc"]),
         ({"model": {"init": "glorot"}}, ["model.init", "'glorot'"]),
+        ({"model": {"name": "pgn"}}, ["model.name = 'pgn'", "did you mean 'ppgn'"]),
+        ({"model": {"name": "ppgn", "s": 4}}, ["s is for a GraphNet", "ppgn"]),
+        ({"model": {"name": "dgk", "readout": "mean"}}, ["readout is for a GraphNet"]),
+        ({"model": {"args": {"width": 3}}}, ["args is for models with a name"]),
         (
             {"model": {"s": 4, "conv_args": {"num_aggregators": 8}}},
             ["s is 4 and conv_args.num_aggregators is 8"],

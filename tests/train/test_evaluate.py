@@ -11,10 +11,11 @@ def test_evaluation_repeats_the_result(tmp_path):
     run = run_one(small_config(tmp_path))
     for part in ("train", "valid", "test"):
         found = evaluate_run(run, part)
-        known = getattr(run.result, part)
-        if part != "train":  # which is measured while the weights change
-            assert found == pytest.approx(known, rel=1e-6)
-        assert found.keys() == known.keys()
+        # The training part is also measured while the weights change.
+        known = run.result.train_eval if part == "train" else getattr(run.result, part)
+        assert found == pytest.approx(known, rel=1e-6)
+    assert run.result.train.keys() == run.result.train_eval.keys()
+    assert run.result.train != run.result.train_eval
     with pytest.raises(ConfigError, match="'all'"):
         evaluate_run(run, "all")
 

@@ -220,9 +220,12 @@ def _cell(table: TableResult, row: TableRow, column: TableColumn) -> GridCell:
     number = _published(table, name, column)
     shown = "" if number is None else _spread(number.mean, number.std, metric)
     best = number is not None and number.mean == _best_published(table, column)
-    if row.cited:
-        return GridCell("", value="", published=shown, published_best=best)
     found = table.cell(name, column.name, column.protocol)
+    place = name, column.name, column.protocol
+    if found is None and all(
+        (cell.row, cell.column, cell.protocol) != place for cell in table.missing
+    ):  # the row is not for this column
+        return GridCell("", value="", published=shown, published_best=best)
     if found is None or found.mean is None:
         note = ""
         if found is not None:
