@@ -211,7 +211,8 @@ def test_earlier_rows_keep_their_commit():
         ("GAT", 0, None),
         ("CombC", 45, "abc"),
     ]
-    assert "commit abc: 1-WL, exactly, CombC." in Result(setup(), rows).to_markdown()
+    text = Result(setup(), rows).to_markdown()
+    assert "commit abc: 1-WL, exactly (csl); CombC (csl)." in text
 
 
 def test_what_is_no_table_is_refused(tmp_path):

@@ -297,7 +297,7 @@ class Result:
         """What the tables do not show."""
         times: dict[str, dict[int, list[str]]] = {}
         measured: dict[str, list[str]] = {}
-        commits: dict[str, list[str]] = {}
+        commits: dict[str, dict[str, list[str]]] = {}
         for row in self.rows:
             if row.relabelings:
                 models = times.setdefault(row.suite, {})
@@ -306,9 +306,10 @@ class Result:
                 part = f"{row.suite} {row.measured} of {row.size}"
                 measured.setdefault(row.model, []).append(part)
             if row.commit:
-                commits.setdefault(row.commit, []).append(row.model)
+                on = commits.setdefault(row.commit, {})
+                on.setdefault(row.model, []).append(row.suite)
         relabeled = [
-            f"{suite} {n} times" + (f" ({', '.join(models)})" if number else "")
+            f"{suite} {n} times" + (f" ({'; '.join(models)})" if number else "")
             for suite, counts in times.items()
             for number, (n, models) in enumerate(counts.items())
         ]
@@ -322,8 +323,10 @@ class Result:
                 for model, part in measured.items()
             ),
             *(
-                f"Measured at commit {commit}: {', '.join(dict.fromkeys(models))}."
-                for commit, models in commits.items()
+                f"Measured at commit {commit}: "
+                + "; ".join(f"{m} ({', '.join(s)})" for m, s in on.items())
+                + "."
+                for commit, on in commits.items()
             ),
             f"Made with {'; '.join(f'{name} {value}' for name, value in made)}.",
         ]
