@@ -1,4 +1,5 @@
 import json
+import weakref
 
 import pytest
 import torch
@@ -99,3 +100,15 @@ def test_saved_tensors_are_counted_once():
     assert saved_mb(lambda: x.exp()) == pytest.approx(1, rel=0.01)
     assert saved_mb(lambda: x * x[:]) == pytest.approx(1, rel=0.01)
     assert saved_mb(lambda: x + 1) == 0
+
+
+def test_counting_saved_tensors_frees_them():
+    x, made = torch.ones(250_000, requires_grad=True), []
+
+    def forward():
+        out = x.exp()
+        made.append(weakref.ref(out))
+        return out
+
+    saved_mb(forward)
+    assert made[0]() is None

@@ -78,16 +78,13 @@ def memory_mb(step: Step) -> tuple[float, float]:
 def saved_mb(forward: Step) -> float:
     """Run a forward pass and return what autograd keeps for the backward pass, each
     piece of memory once, in megabytes."""
-    kept: dict[int, int] = {}
-    alive = []
+    kept: dict[int, torch.UntypedStorage] = {}
 
     def pack(x: Tensor) -> Tensor:
-        memory = x.untyped_storage()
-        kept[memory.data_ptr()] = memory.nbytes()
-        alive.append(x)  # so that no other tensor gets its address
-        return x
+        kept[x.untyped_storage().data_ptr()] = x.untyped_storage()
+        return x.detach()  # an output would hold the graph that holds it, for ever
 
     with saved_tensors_hooks(pack, lambda x: x):
         result = forward()
     del result
-    return sum(kept.values()) / 1e6
+    return sum(memory.nbytes() for memory in kept.values()) / 1e6

@@ -114,7 +114,9 @@ def measure(sizes: tuple[int, ...]) -> Iterator[Row]:
 def _available_gib() -> float:
     if torch.cuda.is_available():
         return torch.cuda.mem_get_info()[0] / 2**30
-    return psutil.virtual_memory().available / 2**30
+    # What the allocator keeps for later is this process's own.
+    kept = psutil.Process().memory_info().rss
+    return (psutil.virtual_memory().available + kept) / 2**30
 
 
 def _seconds(step: Step) -> float:
