@@ -38,6 +38,7 @@ def test_regression(tmp_path):
     assert "not&lt;a&gt;molecule" in text  # the rejected row
     assert "kind: random" in text
     assert "hidden: 8" in text
+    assert str(tmp_path) not in text
     # Predicted against true, residuals, curves; every test molecule is drawn.
     assert look(page, tmp_path / "profile", 3) == 8
 

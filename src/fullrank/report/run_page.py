@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from itertools import cycle
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from markupsafe import Markup, escape
@@ -22,7 +22,7 @@ from fullrank.report.page import (
     render_page,
     software,
 )
-from fullrank.train.config import FOLDS
+from fullrank.train.config import FOLDS, Config
 from fullrank.train.evaluate import Predicted, evaluate_ensemble, predict_part
 from fullrank.train.experiment import finished_result
 from fullrank.train.files import write_text
@@ -36,6 +36,10 @@ MOST_TARGETS = 6
 WORST = 12
 MOST_REJECTED = 100
 _SMALL = 1e-12
+EXPLAINED = (
+    "The training scores of a seed are the means over its best epoch, with dropout and "
+    "while the weights change; those of all networks together are measured afterwards."
+)
 
 
 def write_run_page(folder: Path, dataset: GraphDataset, part: str = "test") -> Path:
@@ -55,7 +59,7 @@ def write_run_page(folder: Path, dataset: GraphDataset, part: str = "test") -> P
         f"epoch, {counts['test']:,} to test."
     )
     folds = config.split.kind in FOLDS
-    sections = [Section("Results", [_measures(runs, dataset, folds)])]
+    sections = [Section("Results", [_measures(runs, dataset, folds), Text(EXPLAINED)])]
     if not folds and first.graphs[part] and dataset.task != "tokens":
         predicted = predict_part(runs, dataset, part)
         sections.append(Section("Predictions", list(_predictions(predicted, dataset))))
@@ -63,9 +67,7 @@ def write_run_page(folder: Path, dataset: GraphDataset, part: str = "test") -> P
     sections += [
         Section("Learning curves", [Figure(_curves(runs, first.metric))]),
         Section("Data", list(_data(runs[0], dataset))),
-        Section(
-            "Configuration", [Fragment(Markup(f"<pre>{escape(config.text())}</pre>"))]
-        ),
+        Section("Configuration", [_configuration(config)]),
     ]
     machine = runs[0].environment
     provenance = {
@@ -83,6 +85,25 @@ def write_run_page(folder: Path, dataset: GraphDataset, part: str = "test") -> P
     text = render_page(title, lead, sections, {**provenance, **software()})
     write_text(page, text)
     return page
+
+
+def _configuration(config: Config) -> Fragment:
+    """The configuration as YAML, with names instead of the paths of this machine."""
+    data, start = config.data, config.training.start
+    hidden: dict[str, Any] = {
+        name: None for name in data.locations if isinstance(getattr(data, name), Path)
+    }
+    if data.is_path:
+        hidden["name"] = Path(data.name).name
+    training = {"start": start and Path(start.name)}
+    shown = config.model_copy(
+        update={
+            "data": data.model_copy(update=hidden),
+            "training": config.training.model_copy(update=training),
+            "runs": Path(config.runs.name),
+        }
+    )
+    return Fragment(Markup(f"<pre>{escape(shown.text())}</pre>"))
 
 
 def _measures(runs: Sequence[RunFolder], dataset: GraphDataset, folds: bool) -> Table:
@@ -142,8 +163,8 @@ def _against(values: np.ndarray, labels: np.ndarray) -> "go.Figure":
 
 def _residuals(values: np.ndarray, labels: np.ndarray) -> "go.Figure":
     figure = _figure("predicted − true", "graphs")
-    figure.add_histogram(x=values - labels, nbinsx=40)
-    return figure
+    figure.add_histogram(x=values - labels, nbinsx=40, name="graphs")
+    return figure.update_layout(showlegend=False)
 
 
 def _operating(values: np.ndarray, labels: np.ndarray) -> "go.Figure":
