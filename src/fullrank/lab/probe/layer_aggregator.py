@@ -63,6 +63,7 @@ class NeighborhoodAggregator(Aggregator):
         function: From a batch of stars in float64 to a row for each.
         name: Its name.
         dim: How wide the rows are that it takes.
+        smallest: 2 if it does not run on a node without neighbours.
         structure: The same function made of simpler aggregators, as far as it is
             known and was seen to agree.
     """
@@ -70,6 +71,7 @@ class NeighborhoodAggregator(Aggregator):
     function: Callable[[Batch], Tensor]
     name: str
     dim: int = 1
+    smallest: int = 1
     structure: Aggregator | None = None
     uses_degrees = True
     reads_center = True
@@ -245,10 +247,18 @@ def _sized(
         except Exception as error:  # a wrong width raises anything in other libraries
             reason = error
         else:
-            return replace(aggregator, dim=dim)
+            return replace(aggregator, dim=dim, smallest=_smallest(aggregator, dim))
     arguments = ", ".join(inspect.signature(module.forward).parameters)
     raise ConfigError(
         f"{aggregator}({arguments}) does not run on the features and edges of a "
         f"neighbourhood ({type(reason).__name__}: {reason}); say how to run it: "
         f"call=lambda layer, data: layer(...)"
     ) from reason
+
+
+def _smallest(aggregator: NeighborhoodAggregator, dim: int) -> int:
+    try:
+        aggregator.encode(Multiset([[1] * dim], (1,)))
+    except Exception:  # as above
+        return 2
+    return 1

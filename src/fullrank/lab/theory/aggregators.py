@@ -91,6 +91,7 @@ class Aggregator:
         uses_degrees: Whether it reads the degrees of a multiset.
         reads_center: Whether it treats the first row as the centre of the others.
         dim: How wide the rows must be; 1 for those that take any.
+        smallest: How many rows there must be.
         structure: The same function made of simpler aggregators, for proofs; evidence
             against it comes from the aggregator itself.
     """
@@ -100,6 +101,7 @@ class Aggregator:
     uses_degrees = False
     reads_center = False
     dim: int = 1
+    smallest: int = 1
     structure: "Aggregator | None" = None
 
     def encode(self, x: Multiset) -> tuple:
@@ -178,6 +180,10 @@ class Product(Aggregator):
     def dim(self) -> int:  # type: ignore[override]
         return max(part.dim for part in self.parts)
 
+    @property
+    def smallest(self) -> int:  # type: ignore[override]
+        return max(part.smallest for part in self.parts)
+
     def encode(self, x: Multiset) -> tuple:
         return tuple(value for part in self.parts for value in part.encode(x))
 
@@ -201,6 +207,10 @@ class _Wrapper(Aggregator):
     @property
     def dim(self) -> int:  # type: ignore[override]
         return self.inner.dim
+
+    @property
+    def smallest(self) -> int:  # type: ignore[override]
+        return self.inner.smallest
 
 
 @dataclass(frozen=True, repr=False)

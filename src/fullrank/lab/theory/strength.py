@@ -297,7 +297,12 @@ def _search(f: Aggregator, g: Aggregator, dim: int) -> Evidence:
     pool = dim, f.uses_degrees or g.uses_degrees
     size = _size(f) or _size(g)
     multisets = _small_multisets(*pool)
-    indices = [i for i, x in enumerate(multisets) if size in (None, len(x))]
+    smallest = max(f.smallest, g.smallest)
+    indices = [
+        index
+        for index, x in enumerate(multisets)
+        if size in (None, len(x)) and len(x) >= smallest
+    ]
     seen: dict[tuple, tuple[int, tuple, tuple]] = {}
     start = 0
     while some := indices[start : 2 * start + FIRST]:
