@@ -35,9 +35,11 @@ from fullrank.lab import (
     STD,
     SUM,
     PairNet,
+    brec,
     collide,
     compare,
     load_suite,
+    merged,
     moment,
     powers,
     profile,
@@ -47,6 +49,8 @@ from fullrank.lab.precision import double, frozen_copy
 from fullrank.nn import CombConv, ExpandingConv, GraphNet
 from fullrank.report.lab_page import collision_figure
 from fullrank.report.page import PALETTE, Figure, Section, render_page, software
+from fullrank.train import parse, run_one
+from fullrank.train.evaluate import load_data, load_model
 
 HERE = Path(__file__).parent
 D, OUT, N, SEEDS = 4, 16, 4, 5
@@ -84,10 +88,14 @@ def layers() -> dict[str, Callable[[], torch.nn.Module]]:
         "ResGatedGraphConv": lambda: pyg.ResGatedGraphConv(D, OUT),
         "GENConv": lambda: pyg.GENConv(D, OUT),
         "PNAConv": lambda: pyg.PNAConv(D, OUT, aggregators, scalers, histogram),
-        "ExpandingConv, s = 1": lambda: ExpandingConv(D, OUT, 1),
-        "ExpandingConv, s = 4": lambda: ExpandingConv(D, OUT, 4),
-        "ExpandingConv, s = 8": lambda: ExpandingConv(D, OUT, 8),
-        "CombConv": lambda: CombConv(D, OUT),
+        "ExpC-1": lambda: ExpandingConv(D, OUT, 1),
+        "ExpC-4": lambda: ExpandingConv(D, OUT, 4),
+        "ExpC-8": lambda: ExpandingConv(D, OUT, 8),
+        "CombC": lambda: CombConv(D, OUT),
+        "ExpC*-1": lambda: ExpandingConv(D, OUT, 1, re_sum=False),
+        "ExpC*-4": lambda: ExpandingConv(D, OUT, 4, re_sum=False),
+        "ExpC*-8": lambda: ExpandingConv(D, OUT, 8, re_sum=False),
+        "CombC*": lambda: CombConv(D, OUT, re_sum=False),
     }
 
 
@@ -179,14 +187,15 @@ def strength() -> None:
 
 
 def resistance() -> None:
-    """How often the aggregate of an ExpandingConv gives way, by s and n."""
+    """How often the aggregate of an ExpandingConv without Re-SUM, M H, gives way."""
     rows = []
     for s in (1, 2, 3, 4, 6, 8):
         for n in (3, 4, 5, 6):
             caught = 0
             for seed in range(SEEDS):
                 torch.manual_seed(seed)
-                layer, x = ExpandingConv(D, OUT, s), torch.randn(n, D)
+                layer = ExpandingConv(D, OUT, s, re_sum=False)
+                x = torch.randn(n, D)
                 caught += collide(layer, x, "aggregate", starts=8, seed=seed).found
             rows.append({"s": s, "neighbours": n - 1, "caught": caught, "of": SEEDS})
             print(rows[-1])
@@ -213,9 +222,9 @@ def rank(data: Path) -> None:
     models: dict[str, tuple[str, dict]] = {
         "GCN": ("gcn", {}),
         "GAT, 4 heads": ("gat", {"heads": 4}),
-        "ExpC-1": ("expc", {"num_aggregators": 1}),
-        "ExpC-4": ("expc", {"num_aggregators": 4}),
-        "ExpC-16": ("expc", {"num_aggregators": 16}),
+        "ExpC*-1": ("expc", {"num_aggregators": 1, "re_sum": False}),
+        "ExpC*-4": ("expc", {"num_aggregators": 4, "re_sum": False}),
+        "ExpC*-16": ("expc", {"num_aggregators": 16, "re_sum": False}),
     }
     rows = []
     for name, dataset in real_sets(data):
@@ -283,6 +292,68 @@ def pairs(data: Path) -> None:
     pd.DataFrame(rows).to_csv(HERE / "pairs.csv", index=False)
 
 
+def merges(data: Path) -> None:
+    """Which graphs of ogbg-molhiv do briefly trained networks merge?"""
+    rows = []
+    with tempfile.TemporaryDirectory() as root:
+        for conv in ("expc", "gcn"):
+            config = parse(
+                {
+                    "data": {
+                        "name": "ogbg-molhiv",
+                        "folder": str(data / "ogb" / "ogbg_molhiv"),
+                        "root": root,
+                    },
+                    "model": {"conv": conv, "layers": 3, "hidden": 32},
+                    "training": {"epochs": 2, "batch_size": 256},
+                    "runs": root,
+                }
+            )
+            run = run_one(config)
+            dataset, network = load_data(run), load_model(run).network
+            start = time.process_time()
+            merging = merged(network, dataset.loader(batch_size=512))
+            seconds = time.process_time() - start
+            labels = torch.from_numpy(dataset.labels[:, 0].copy())
+            row: dict[str, object] = {
+                "model": f"{conv}, 3 layers of 32, 2 epochs",
+                "graphs": len(merging),
+                "embeddings": merging.count,
+            }
+            for kind, (groups, graphs) in merging.counts().items():
+                row[kind] = f"{graphs} in {groups} groups"
+            row["best accuracy"] = f"{merging.best_accuracy(labels):.4%}"
+            row["CPU seconds"] = f"{seconds:.1f}"
+            rows.append(row)
+            print(row)
+    pd.DataFrame(rows).to_csv(HERE / "merged.csv", index=False)
+
+
+def brec_protocols(data: Path) -> None:
+    """BREC's own procedure beside ours, for message passing and for pairs of nodes."""
+    suite = load_suite("brec", data / "expressiveness")
+    models: dict[str, Callable[[], torch.nn.Module]] = {
+        "GIN-0, 4 layers of 16": lambda: GraphNet(1, 16, 16, 4, conv="gin0"),
+        "ExpC-4, 4 layers of 16": lambda: GraphNet(1, 16, 16, 4),
+        "3-WL reference": lambda: PairNet(1),
+    }
+    rows = []
+    for name, factory in models.items():
+        found = brec(factory, suite=suite)
+        rows.append(
+            {
+                "model": name,
+                "released rule": int(found.released.sum()),
+                "unreliable": int(found.released_failures.sum()),
+                "Hotelling's test": int(found.hotelling.sum()),
+                "unreliable to it": int(found.hotelling_failures.sum()),
+                "exact": brec(factory, "exact", suite=suite).count,
+            }
+        )
+        print(rows[-1])
+    pd.DataFrame(rows).to_csv(HERE / "brec.csv", index=False)
+
+
 def fill_page() -> None:
     """Write the tables into the page, between the comments that name them."""
     page = HERE.parent / "what-your-gnn-cannot-see.md"
@@ -335,6 +406,8 @@ def main() -> None:
         "resistance": lambda data: resistance(),
         "rank": rank,
         "pairs": pairs,
+        "merged": merges,
+        "brec": brec_protocols,
     }
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("parts", nargs="*", choices=[*parts, []], default=[*parts])
