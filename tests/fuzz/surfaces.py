@@ -102,7 +102,7 @@ def read_csv(folder: Path) -> int:
     )
     rejected = (dataset.notes or {})["rejected"]
     with file.open(newline="", encoding="utf-8-sig") as stream:
-        header, *rows = csv.reader(stream)
+        header, *rows = csv.reader(stream, delimiter=_delimiter(file))
     header = [name.strip() for name in header]
     assert len(rows) == len(dataset) + len(rejected)
     wrong = {row["row"] for row in rejected}
@@ -120,9 +120,15 @@ def read_csv(folder: Path) -> int:
     return len(rejected)
 
 
+def _delimiter(file: Path) -> str:
+    """The sign that the header has most of."""
+    with file.open(newline="", encoding="utf-8-sig") as stream:
+        return max(",;\t", key=stream.readline().count)
+
+
 def _first_lines(file: Path) -> list[int]:
     with file.open(newline="", encoding="utf-8-sig") as stream:
-        reader = csv.reader(stream)
+        reader = csv.reader(stream, delimiter=_delimiter(file))
         found = []
         line = 1
         for _ in reader:
