@@ -33,7 +33,9 @@ def evaluate(
         return _evaluate_table(runs, data, smiles, root, resamples, as_json)
     from fullrank.cli.train import mean_and_std
     from fullrank.errors import ConfigError
+    from fullrank.report.run_page import write_run_page
     from fullrank.train import evaluate_run
+    from fullrank.train.evaluate import load_data
     from fullrank.train.experiment import summarize_values
     from fullrank.train.run_folder import open_runs
 
@@ -60,6 +62,9 @@ def evaluate(
         values = [measured[name] for measured in found]
         table.add_row(name, mean_and_std(summarize_values(values)))
     Console(highlight=False).print(table)
+    for run in runs:
+        page = write_run_page(run, load_data(open_runs(run)[0], changes), part)
+        print(f"page: {page}")
 
 
 def _evaluate_table(

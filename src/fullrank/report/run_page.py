@@ -43,7 +43,8 @@ EXPLAINED = (
 
 
 def write_run_page(folder: Path, dataset: GraphDataset, part: str = "test") -> Path:
-    """Write ``page.html`` into the folder of a run or an experiment.
+    """Write ``page.html``, or ``page-PART.html``, into the folder of a run or an
+    experiment.
 
     Args:
         folder: Of a finished run, or of an experiment.
@@ -81,7 +82,7 @@ def write_run_page(folder: Path, dataset: GraphDataset, part: str = "test") -> P
         "processor": f"{machine.processor}, {machine.threads} threads",
     }
     title = f"{first.dataset}: {', '.join(target.name for target in dataset.targets)}"
-    page = folder / FILE
+    page = folder / (FILE if part == "test" else f"page-{part}.html")
     text = render_page(title, lead, sections, {**provenance, **software()})
     write_text(page, text)
     return page
