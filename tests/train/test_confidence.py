@@ -119,14 +119,15 @@ def test_too_many_calibration_graphs_are_refused(tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(3600)
 def test_coverage_on_qm9(tmp_path):
     """90% ± 3 points, with 2,000 calibration and 2,000 test molecules."""
     config = parse(
         {
             "data": {"name": "qm9", "targets": ["gap", "mu"], "limit": 20_000},
             "split": {"calibration": 2000},
-            "model": {"layers": 3, "hidden": 32},
-            "training": {"epochs": 5},
+            "model": {"layers": 2, "hidden": 16},
+            "training": {"epochs": 2, "batch_size": 256},
             "runs": str(tmp_path / "runs"),
         }
     )
