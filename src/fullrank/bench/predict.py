@@ -21,7 +21,10 @@ from rich.console import Console
 from rich.table import Table
 
 from fullrank.bench.provenance import provenance
+from fullrank.data import MoleculeFeaturizer
+from fullrank.data.featurizers import Reading, featurize
 from fullrank.data.tables import open_table
+from fullrank.data.workers import batched
 from fullrank.errors import ConfigError
 from fullrank.train import Config, Model, parse
 from fullrank.train.confidence import add_confidence
@@ -80,11 +83,7 @@ def measure(
 ) -> list[Row]:
     """Make models and a table in ``folder``, and let each program predict it."""
     table, training = folder / "molecules.csv", folder / "training.csv"
-    with open_table(molecules) as given:
-        place = given.column("smiles")
-        smiles = [row.cells[place] for row in given if len(row.cells) > place]
-    if not smiles:
-        raise ConfigError(f"{molecules} has no rows")
+    smiles = _readable(molecules, rows)
     _write(table, list(islice(cycle(smiles), rows)))
     labels = np.random.default_rng(0).normal(size=_TRAINING_ROWS)
     _write(training, list(islice(cycle(smiles), _TRAINING_ROWS)), labels)
@@ -97,6 +96,20 @@ def measure(
         found.append(_timed(f"fullrank, {name}", command, output, rows))
     if chemprop is not None:
         found.append(_chemprop(chemprop, folder, training, table, rows))
+    return found
+
+
+def _readable(molecules: Path, most: int) -> list[str]:
+    """The molecules that RDKit reads: chemprop stops at any other."""
+    with open_table(molecules) as given:
+        place = given.column("smiles")
+        texts = [row.cells[place] for row in islice(given, most) if row.cells[place:]]
+    made = featurize(Reading(MoleculeFeaturizer()), batched(texts, 1024))
+    reasons = [reason for block in made for reason in block.reasons]
+    both = zip(texts, reasons, strict=True)
+    found = [text for text, reason in both if reason is None]
+    if not found:
+        raise ConfigError(f"{molecules} has no molecule that RDKit reads")
     return found
 
 
@@ -137,12 +150,7 @@ def _chemprop(
         "cpu",
     ]
     names = ["-s", "smiles", "--target-columns", "label"]
-    subprocess.run(
-        list(map(str, [program, *train, *names])),
-        check=True,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
+    _timed("training", list(map(str, [program, *train, *names])), where, rows)
     model = next(where.rglob("best.pt"))
     output = folder / "chemprop.csv"
     predict = ["predict", "-i", table, "-o", output, "--model-paths", model]
