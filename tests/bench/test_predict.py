@@ -7,6 +7,7 @@ from fullrank.errors import ConfigError
 from train.samples import write_molecules
 
 
+@pytest.mark.slow
 def test_every_row_is_predicted_and_measured(tmp_path, monkeypatch):
     table = write_molecules(tmp_path / "in.csv")
     monkeypatch.setattr(predict, "_TRAINING_ROWS", 60)
