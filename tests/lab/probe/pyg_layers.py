@@ -24,6 +24,7 @@ ELSEWHERE = {
     "CuGraphGATConv": "needs cuGraph",
     "CuGraphRGCNConv": "needs cuGraph",
     "FusedGATConv": "needs dgNN",
+    "PANConv": "needs torch-sparse",
     "SplineConv": "needs torch-spline-conv",
     "GravNetConv": "needs torch-cluster",
     "DynamicEdgeConv": "needs torch-cluster",
@@ -132,10 +133,6 @@ LAYERS = {
     "ClusterGCNConv": (lambda **a: pyg.ClusterGCNConv(D, OUT, **a), None),
     "GENConv": (lambda **a: pyg.GENConv(D, OUT, **a), None),
     "GCN2Conv": (lambda **a: pyg.GCN2Conv(D, 0.1, **a), with_x_0),
-    "PANConv": (
-        lambda **a: pyg.PANConv(D, OUT, 2, **a),
-        lambda layer, data: layer(data.x, data.edge_index)[0],
-    ),
     "WLConvContinuous": (lambda **a: pyg.WLConvContinuous(**a), None),
     "FiLMConv": (lambda **a: pyg.FiLMConv(D, OUT, **a), None),
     "SuperGATConv": (lambda **a: pyg.SuperGATConv(D, OUT, **a), None),
