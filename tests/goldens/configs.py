@@ -69,6 +69,7 @@ def golden_configs(home: Path) -> dict[str, dict]:
     code = str(write_sources(home / "sources"))
     model = {"layers": 2, "hidden": 16}
     training = {"epochs": 4, "batch_size": 16}
+    rows_apart = {"apart": True}  # each molecule is in two rows
     return {
         "qm9 sample, ExpC-4": {
             "data": {"name": "qm9", "targets": ["gap"], "limit": 200},
@@ -101,6 +102,7 @@ def golden_configs(home: Path) -> dict[str, dict]:
         },
         "table, regression": {
             "data": {"name": table, "targets": ["weight", "logp"]},
+            "split": rows_apart,
             "model": {**model, "conv": "expc", "re_sum": False, "layer_dropout": 0.1},
             "optimizer": {"name": "adamw", "clip": 1.0, "weight_decay": 0.01},
             "schedule": {"name": "cosine"},
@@ -114,6 +116,7 @@ def golden_configs(home: Path) -> dict[str, dict]:
         },
         "table, multiclass": {
             "data": {"name": table, "targets": ["kind"], "task": "multiclass"},
+            "split": rows_apart,
             "model": {**model, "conv": "pna", "readout": "mean"},
             "training": {**training, "patience": 2},
         },
@@ -123,11 +126,13 @@ def golden_configs(home: Path) -> dict[str, dict]:
                 "targets": ["logp"],
                 "structure": {"hops": 2, "node_labels": "x"},
             },
+            "split": rows_apart,
             "model": {**model, "conv": "expc-structural"},
             "training": training,
         },
         "ensemble": {
             "data": {"name": table, "targets": ["logp"]},
+            "split": rows_apart,
             "model": {**model, "conv": "gcn"},
             "training": {**training, "precision": "64"},
             "seeds": [0, 1],

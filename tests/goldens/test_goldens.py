@@ -37,7 +37,9 @@ def measure(name, values, home):
     metrics = {key: spread.values for key, spread in found.test.items()}
     if name == "ensemble":
         predicted = (
-            load(config.runs / found.experiment).predict(SMILES).drop(columns="reason")
+            load(config.runs / found.experiment)
+            .predict(SMILES)
+            .drop(columns=["similarity", "note", "reason"])
         )
         metrics["predictions"] = predicted.to_numpy().tolist()
     return metrics

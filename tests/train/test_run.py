@@ -233,8 +233,8 @@ def test_stock_callbacks_and_the_rank_monitor_work(tmp_path):
     run = run_one(config, callbacks=[watch, RankMonitor(), LearningRateMonitor()])
     assert run.curve.column("lr-Adam") == pytest.approx(run.curve.column("lr"))
     assert seen == run.curve.column("valid_mae")
-    kept = [name for name in run.curve.rows[0] if name.startswith("kept/")]
-    assert len(kept) == 2
+    ranks = [name for name in run.curve.rows[0] if name.startswith("rank M/")]
+    assert len(ranks) == 2
     plain = run_one(config.changed(runs=tmp_path / "plain"))
     assert run.result.test == plain.result.test
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from fullrank.train import Result, RunFolder
 
 TITLE = "HOMO–LUMO gap of real molecules (QM9)"
-KEPT = "rank kept, layer by layer"
+RANKS = "mean rank of M, layer by layer"
 
 app = typer.Typer(add_completion=False)
 
@@ -47,25 +47,25 @@ def quickstart(
             done[name] = run_one(config, dataset, console)
             error = finished_result(done[name]).test["mae"]
             console.print(f"{name:8} test error {error:.5f} Hartree")
-    kept = {name: _rank_kept(run, dataset) for name, run in done.items()}
-    _show({name: finished_result(run) for name, run in done.items()}, kept)
+    ranks = {name: _ranks(run, dataset) for name, run in done.items()}
+    _show({name: finished_result(run) for name, run in done.items()}, ranks)
     page = runs / "quickstart.html"
-    write_training_report(page, TITLE, done, {KEPT: kept})
+    write_training_report(page, TITLE, done, {RANKS: ranks})
     print(f"report: {page.resolve()}")
 
 
-def _rank_kept(run: "RunFolder", dataset: "GraphDataset") -> str:
-    """How much of the rank of its neighbourhoods each layer keeps, on test graphs."""
+def _ranks(run: "RunFolder", dataset: "GraphDataset") -> str:
+    """The mean rank of each layer's coefficient matrices, on test graphs."""
     from fullrank.lab import profile
     from fullrank.train.evaluate import load_model
 
     model = load_model(run)
     batch = dataset.graphs.batch(run.split.test[:64])
     layers = profile(model.network, model.ready(batch))
-    return "  ".join(f"{layer.mean('kept'):.0%}" for layer in layers)
+    return "  ".join(f"{layer.mean('rank M'):.1f}" for layer in layers)
 
 
-def _show(results: Mapping[str, "Result"], kept: Mapping[str, str]) -> None:
+def _show(results: Mapping[str, "Result"], ranks: Mapping[str, str]) -> None:
     from rich.table import Table
 
     from fullrank.train.progress import human, human_time
@@ -74,7 +74,7 @@ def _show(results: Mapping[str, "Result"], kept: Mapping[str, str]) -> None:
     counts = first.graphs
     table = Table(title=TITLE, title_justify="left")
     table.add_column("model")
-    for column in ("test MAE (Hartree)", "parameters", "per epoch", KEPT):
+    for column in ("test MAE (Hartree)", "parameters", "per epoch", RANKS):
         table.add_column(column, justify="right")
     best = min(results, key=lambda name: results[name].test["mae"] or 0.0)
     for name, result in results.items():
@@ -83,7 +83,7 @@ def _show(results: Mapping[str, "Result"], kept: Mapping[str, str]) -> None:
             f"{result.test['mae']:.5f}",
             human(result.parameters),
             human_time(result.seconds_per_epoch),
-            kept[name],
+            ranks[name],
             style="bold" if name == best else None,
         )
     console = Console(highlight=False)

@@ -14,6 +14,7 @@ from fullrank.data.featurizers import (
     GraphFeaturizer,
     MoleculeFeaturizer,
     QM9Featurizer,
+    Reading,
     featurize,
 )
 from fullrank.data.packed.graphs import Field, Graph, PackedGraphs, Part
@@ -71,6 +72,7 @@ __all__ = [
     "PythonCodeSource",
     "QM9Featurizer",
     "QM9Source",
+    "Reading",
     "Source",
     "Split",
     "StructuralColors",

@@ -2,7 +2,7 @@
 
 import inspect
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, Self
 
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -31,7 +31,7 @@ class Options(BaseModel):
     def _complaints(cls, subject: str, error: ValidationError) -> Iterator[str]:
         known = [name for name in cls.model_fields if name not in ("kind", "name")]
         for entry in error.errors():
-            option = ".".join(map(str, entry["loc"]))
+            option = _option(entry["loc"])
             if entry["type"] == "extra_forbidden":
                 yield (
                     f"{subject} has no option {option!r}{nearest(option, known)}; it "
@@ -52,3 +52,15 @@ class Options(BaseModel):
             entries = re.findall(r"^ {4}(\w+): (.*(?:\n {8}.*)*)", section, re.M)
             found |= {name: re.sub(r"\s+", " ", about) for name, about in entries}
         return {name: found[name] for name in cls.model_fields if name in found}
+
+
+def _option(location: Iterable[Any]) -> str:
+    """The keys that lead to an option, without the members of unions that pydantic
+    tried."""
+    kinds, known = [Options], set[str]()
+    while kinds:
+        kind = kinds.pop()
+        kinds += kind.__subclasses__()
+        known |= kind.model_fields.keys()
+    first, *rest = location
+    return ".".join([str(first), *(part for part in rest if part in known)])

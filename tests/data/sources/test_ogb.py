@@ -15,7 +15,7 @@ from fullrank.data import (
     OGB,
     DataError,
     OGBSource,
-    PackedGraphs,
+    Reading,
     featurize,
     load_dataset,
 )
@@ -88,10 +88,8 @@ def test_molecules_equal_what_ogb_reads(tmp_path):
 def test_new_molecules_get_the_same_graphs(tmp_path):
     folder = write_molecules(tmp_path / "esol")
     dataset = OGB("ogbg-molesol", tmp_path / "root", folder=folder)
-    featurizer = dataset.featurizer
-    graphs = list(featurize(featurizer, SMILES))
-    packed = PackedGraphs.from_graphs(graphs, fields=featurizer.fields)
-    for ours, theirs in zip(packed, dataset, strict=False):
+    (made,) = featurize(Reading(dataset.featurizer), [SMILES])
+    for ours, theirs in zip(made.graphs, dataset, strict=False):
         assert torch.equal(ours.x, theirs.x)
         assert edges_with_features(ours.edge_index, ours.edge_attr) == (
             edges_with_features(theirs.edge_index, theirs.edge_attr)
