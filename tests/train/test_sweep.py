@@ -133,7 +133,7 @@ def test_ctrl_c_stops_every_process_and_the_sweep_resumes(tmp_path):
             pressed.append(time.monotonic())
             signal.raise_signal(signal.SIGINT)
 
-    with pytest.raises(Interrupted, match="resumes"):
+    with pytest.raises(Interrupted):
         run_in_processes(configs, 2, press)
     assert set(children()) <= before
     assert unfinished(configs) == configs
