@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from fullrank.errors import ConfigError, FullrankError, RunError
+from fullrank.errors import ConfigError, DataError, FullrankError, RunError
 from fullrank.train import RunFolder, run_one
 from fullrank.train.callbacks import AtomicCheckpointIO, load_checkpoint
 from fullrank.train.files import write_json
@@ -468,9 +468,15 @@ def test_what_is_not_logged_in_an_epoch_is_not_recorded_for_it(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("targets", "task"), [(["logp", "b"], "regression"), (["b"], "binary")]
+    ("targets", "task", "error", "named"),
+    [
+        (["logp", "b"], "regression", RunError, r"valid_\w+"),
+        (["b"], "binary", DataError, "valid.*'b'"),
+    ],
 )
-def test_an_undefined_validation_metric_chooses_no_epoch(tmp_path, targets, task):
+def test_an_undefined_validation_metric_chooses_no_epoch(
+    tmp_path, targets, task, error, named
+):
     """Else the first epoch would be the best one without a word."""
     config = small_config(tmp_path, training={"epochs": 1})
     valid = set(config.data.load().split("random", 0).valid)
@@ -479,7 +485,7 @@ def test_an_undefined_validation_metric_chooses_no_epoch(tmp_path, targets, task
     (tmp_path / "molecules.csv").write_text("\n".join([f"{header},b", *rows]) + "\n")
     split = {"kind": "random"}
     config = config.changed(data={"targets": targets, "task": task}, split=split)
-    with pytest.raises(FullrankError, match="valid"):
+    with pytest.raises(error, match=named):
         run_one(config)
 
 

@@ -26,6 +26,7 @@ from fullrank.data.featurizers import (
 from fullrank.data.files import content_digest
 from fullrank.data.molecules import rdkit_failures
 from fullrank.data.packed.graphs import Graph
+from fullrank.data.sdf import sdf_texts
 from fullrank.data.tables import (
     TableReader,
     delimiter_of,
@@ -285,7 +286,7 @@ def _sdf_rows(
     names: deque[list[str]] = deque()
 
     def entries() -> Iterator[list[str]]:
-        left = islice(_sdf_entries(source), skip, None)
+        left = islice(sdf_texts(source), skip, None)
         found = shown(left, None, "predict", options.progress)
         for block in batched(found, MOLECULES_AT_ONCE):
             names.append([text.partition("\n")[0].strip() for text in block])
@@ -296,20 +297,6 @@ def _sdf_rows(
     for smiles, made in map_blocks(read, entries(), workers):
         cells = [list(pair) for pair in zip(names.popleft(), smiles, strict=True)]
         yield _joined(cells, predictor.rows(made, options.interval))
-
-
-def _sdf_entries(source: Path) -> Iterator[str]:
-    """The text of each entry."""
-    lines: list[str] = []
-    with source.open(encoding="utf-8", errors="replace") as stream:
-        for line in stream:
-            if line.startswith("$$$$"):
-                yield "".join(lines)
-                lines = []
-            else:
-                lines.append(line)
-    if "".join(lines).strip():
-        yield "".join(lines)
 
 
 def _read_entries(
