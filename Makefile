@@ -34,7 +34,9 @@ bench: $(STAMP)  ## every benchmark, in full
 	$(BIN)/fullrank bench structure
 
 release-check: $(STAMP)  ## distributions, each extra in a fresh environment, quick start
-	$(BIN)/python -m pytest -m slow -v tests/release
+	$(BIN)/python -m pytest -m slow -v --durations=0 \
+		-o tmp_path_retention_policy=failed \
+		tests/release/test_release.py tests/release/test_install.py
 
 clean:
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache

@@ -3,9 +3,12 @@
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
+_TORCH = "import importlib.metadata as m; print(m.version('torch'))"
 
 
 def built(folder: Path) -> tuple[Path, Path]:
@@ -22,27 +25,51 @@ class Fresh:
 
     def __init__(self, folder: Path, wheel: Path, extra: str = "") -> None:
         self.folder = folder
+        self.wheel = wheel
         self.home = folder / "home"
         self.home.mkdir(parents=True)
+        kept = {k: v for k, v in os.environ.items() if not k.startswith("PYTHON")}
+        data = str(self.home / "data")
+        self.variables = {**kept, "FULLRANK_ROOT": data, "COLUMNS": "200"}
         subprocess.run([sys.executable, "-m", "venv", folder / "env"], check=True)
         # torch first, as its pinned version: any other may bring gigabytes.
-        pip = ["pip", "install", "--quiet", "--constraint", ROOT / "constraints.txt"]
-        self.run(*pip, "torch")
-        self.run(*pip, f"{wheel}[{extra}]" if extra else wheel)
+        self._pip("torch")
+        self.torch = self.python(_TORCH)
+        self.install(extra)
+
+    def install(self, extra: str) -> None:
+        """Install the wheel with an extra; torch stays as it is."""
+        self._pip(f"{self.wheel}[{extra}]" if extra else str(self.wheel))
+        assert self.python(_TORCH) == self.torch
+
+    def _pip(self, what: str) -> None:
+        constraints = ("--constraint", ROOT / "constraints.txt")
+        self.run("pip", "install", "--quiet", *constraints, what)
 
     def run(self, program: str, *arguments: str | Path, status: int = 0) -> str:
         """What a program of the environment says; its status must be as expected."""
-        kept = {k: v for k, v in os.environ.items() if not k.startswith("PYTHON")}
-        done = subprocess.run(
+        with self.running(program, *arguments) as process:
+            said, _ = process.communicate()
+        assert process.returncode == status, said
+        return said
+
+    @contextmanager
+    def running(
+        self, program: str, *arguments: str | Path
+    ) -> "Iterator[subprocess.Popen[str]]":
+        """A program of the environment, which is terminated at the end."""
+        with subprocess.Popen(
             [self.folder / "env" / "bin" / program, *arguments],
             cwd=self.home,
-            env={**kept, "FULLRANK_ROOT": str(self.home / "data"), "COLUMNS": "200"},
+            env=self.variables,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-        )
-        assert done.returncode == status, done.stdout
-        return done.stdout
+        ) as process:
+            try:
+                yield process
+            finally:
+                process.terminate()
 
     def python(self, code: str) -> str:
         return self.run("python", "-c", code)

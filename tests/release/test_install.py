@@ -1,12 +1,15 @@
 """Each extra in an environment of its own runs a verb that needs it."""
 
+import shutil
+import socket
+
 import pytest
 
 from goldens.configs import write_graphs
-from release.environments import ROOT, Fresh, built
+from release.environments import ROOT, Fresh
 from train.samples import write_molecules
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(3600)]
 
 COUNT = """
 from importlib.metadata import distributions, requires
@@ -33,14 +36,22 @@ edges = torch.tensor([[0, 1, 2], [1, 2, 0]])
 assert ExpandingConv(8, 4)(torch.randn(3, 8), edges).shape == (3, 4)
 print(compare(SUM, MEAN), collide(GCNConv(8, 4), torch.randn(4, 8)))
 """
-TRAIN = (
-    "data: {{name: {name}}}\nmodel: {{layers: 1, hidden: 4}}\ntraining: {{epochs: 1}}\n"
-)
+UNTIL_IT_ANSWERS = """
+import socket, time
+for _ in range(120):
+    try:
+        socket.create_connection(("127.0.0.1", {port})).close()
+        break
+    except OSError:
+        time.sleep(1)
+"""
+FOLD = "split: {kind: fair, fold: 0}\n"
 
 
-@pytest.fixture(scope="module")
-def wheel(tmp_path_factory):
-    return built(tmp_path_factory.mktemp("dist"))[0]
+def write_config(fresh, data, model="layers: 1, hidden: 4", more=""):
+    (fresh.home / "c.yaml").write_text(
+        f"data: {{{data}}}\nmodel: {{{model}}}\ntraining: {{epochs: 1}}\n{more}"
+    )
 
 
 def test_the_core_is_light_and_has_the_layers_and_the_lab(wheel, tmp_path, capsys):
@@ -59,19 +70,23 @@ def test_the_core_is_light_and_has_the_layers_and_the_lab(wheel, tmp_path, capsy
 def test_program(wheel, tmp_path):
     fresh = Fresh(tmp_path, wheel, "program")
     write_graphs(fresh.home / "GRAPHS")
-    (fresh.home / "c.yaml").write_text(
-        TRAIN.format(name="GRAPHS") + "split: {kind: fair, fold: 0}\n"
-    )
+    write_config(fresh, "name: GRAPHS", more=FOLD)
     assert "accuracy" in fresh.run("fullrank", "train", "c.yaml")
     said = fresh.run("fullrank", "data", "prepare", "qm9", status=2)
     assert "pip install 'fullrank[chem]'" in said
 
 
-def test_chem(wheel, tmp_path):
+def test_chem_and_onnx(wheel, tmp_path):
     fresh = Fresh(tmp_path, wheel, "chem")
     write_molecules(fresh.home / "m.csv")
-    (fresh.home / "c.yaml").write_text(TRAIN.format(name="m.csv, targets: [logp]"))
+    write_config(fresh, "name: m.csv, targets: [logp]")
     assert "mae" in fresh.run("fullrank", "train", "c.yaml")
+    model = next(fresh.home.glob("runs/*/model.safetensors"))
+    said = fresh.run("fullrank", "export", model, "m.onnx", status=2)
+    assert "pip install 'fullrank[onnx]'" in said
+    fresh.install("onnx")
+    fresh.run("fullrank", "export", model, "m.onnx")
+    fresh.python("import onnx; onnx.checker.check_model('m.onnx', full_check=True)")
 
 
 def test_ogb(wheel, tmp_path):
@@ -82,11 +97,33 @@ def test_ogb(wheel, tmp_path):
     assert "nowhere" in said
 
 
+def test_baselines(wheel, tmp_path):
+    fresh = Fresh(tmp_path, wheel, "baselines")
+    write_graphs(fresh.home / "GRAPHS")
+    for model in ("name: patchy-san, hidden: 4", "name: wegl, args: {trees: 5}"):
+        write_config(fresh, "name: GRAPHS", model, FOLD)
+        assert "accuracy" in fresh.run("fullrank", "train", "c.yaml")
+
+
 def test_cluster(wheel, tmp_path):
     fresh = Fresh(tmp_path, wheel, "cluster")
-    table = ("reproduce", "baselines-ogb-tu", "--only", "MUTAG", "--only", "CombC")
-    said = fresh.run("fullrank", *table, "--ray", "127.0.0.1:9", status=2)
-    assert "127.0.0.1:9" in said
+    write_graphs(fresh.home / "REDDIT-BINARY")
+    shutil.make_archive(
+        str(fresh.home / "REDDIT-BINARY"), "zip", fresh.home, "REDDIT-BINARY"
+    )
+    fresh.variables["FULLRANK_MIRROR"] = str(fresh.home)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    which = ("--only", "REDDIT-BINARY", "--only", "CombC", "--only", "gin")
+    table = ("reproduce", "networks-tu", *which, "--epochs", "1", "--ray")
+    address = f"127.0.0.1:{port}"
+    assert address in fresh.run("fullrank", *table, address, status=2)
+    head = ("start", "--head", "--block", "--num-cpus", "1", "--port", str(port))
+    light = ("--include-dashboard", "false", "--disable-usage-stats")
+    with fresh.running("ray", *head, *light):
+        fresh.python(UNTIL_IT_ANSWERS.format(port=port))
+        assert "3/3 done" in fresh.run("fullrank", *table, address)
 
 
 def test_docs(wheel, tmp_path):

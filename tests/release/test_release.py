@@ -10,14 +10,9 @@ import zipfile
 import pytest
 
 from fullrank.version import __version__
-from release.environments import ROOT, Fresh, built
+from release.environments import ROOT, Fresh
 
-pytestmark = pytest.mark.slow
-
-
-@pytest.fixture(scope="module")
-def distributions(tmp_path_factory):
-    return built(tmp_path_factory.mktemp("dist"))
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(3600)]
 
 
 def test_metadata_and_content(distributions):
@@ -55,8 +50,8 @@ def test_the_changelog_speaks_of_this_version():
         assert (sections.get("Unreleased") or sections[__version__]).strip()
 
 
-def test_quick_start_and_prediction_in_a_fresh_environment(distributions, tmp_path):
-    fresh = Fresh(tmp_path, distributions[0], "chem")
+def test_quick_start_and_prediction_in_a_fresh_environment(wheel, tmp_path):
+    fresh = Fresh(tmp_path, wheel, "chem")
     where = fresh.python("import fullrank; print(fullrank.__file__)")
     assert str(fresh.folder) in where
     assert fresh.run("fullrank", "--version") == f"fullrank {__version__}\n"
