@@ -33,7 +33,10 @@ def test_help_names_every_verb():
         assert f"{verb} {sentence}" in words
 
 
-@pytest.mark.parametrize("arguments", ["--help", "data list", "train --list"])
+LISTS = ["--help", "data list", "train --list", "reproduce --list"]
+
+
+@pytest.mark.parametrize("arguments", LISTS)
 def test_what_only_lists_imports_nothing_slow(arguments):
     code = (
         "import sys; from fullrank.cli.main import main\n"

@@ -1,8 +1,9 @@
 import pytest
 
 from fullrank.errors import ConfigError
-from fullrank.paper.cells import SCALES, cells, figures, table_names
+from fullrank.paper.cells import SCALES, cells, figures
 from fullrank.paper.published import published
+from fullrank.paper.ready import table_names
 from fullrank.train import single_runs
 from paper.hyperparameters import HYPERPARAMETERS, hyperparameters_of
 

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fullrank.paper.cells import table_names
 from fullrank.paper.claims import claims, judge, judge_published, sign_test
 from fullrank.paper.published import Number, published
+from fullrank.paper.ready import table_names
 from fullrank.paper.results import collect, read_runs
 from paper.samples import runs_for, write_qm9, write_run
 

@@ -1,7 +1,7 @@
 import re
 
-from fullrank.paper.cells import table_names
 from fullrank.paper.published import Number, metric_of, published
+from fullrank.paper.ready import table_names
 from shared_data import shared_data
 
 # A row of each table as LaTeX has it, and where its numbers are found.

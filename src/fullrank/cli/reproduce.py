@@ -59,14 +59,16 @@ def reproduce(
     out: Path = typer.Option(Path("reproduction"), help="The folder for the page."),
 ) -> None:
     """Do the missing runs of a table, and compare it with the paper."""
-    from fullrank.paper.cells import cells, figures, table_names
+    if list_tables:
+        from fullrank.paper.ready import figure_values, table_names
+
+        print("\n".join([*table_names(), *figure_values()]))
+        return
+    from fullrank.paper.cells import cells
     from fullrank.paper.record import read_record
     from fullrank.paper.reproduce import Plan
     from fullrank.paper.reproduce import reproduce as run_plan
 
-    if list_tables:
-        print("\n".join([*table_names(), *figures()]))
-        return
     if table is None:
         raise typer.BadParameter("which table? --list shows them")
     console = Console(stderr=True)

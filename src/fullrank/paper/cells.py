@@ -5,7 +5,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import cache
-from importlib import resources
 from pathlib import Path
 from typing import Any, Literal
 
@@ -13,7 +12,13 @@ import yaml
 from pydantic import BaseModel, ConfigDict
 
 from fullrank.errors import ConfigError, nearest
-from fullrank.paper.ready import ready_config
+from fullrank.paper.ready import (
+    figure_values,
+    paper_file,
+    read_yaml,
+    ready_config,
+    table_names,
+)
 from fullrank.train.config import AGGREGATORS, Config, parse
 
 SCALES = ("paper", "small")
@@ -149,12 +154,6 @@ class PlannedCell:
         return replace(self, candidates={s: self.candidates[s]})
 
 
-def table_names() -> list[str]:
-    return sorted(
-        file.name.removesuffix(".yaml") for file in _folder("tables").iterdir()
-    )
-
-
 @cache
 def load_table(name: str) -> PaperTable:
     """The table of that name."""
@@ -163,7 +162,7 @@ def load_table(name: str) -> PaperTable:
             f"there is no table {name!r}{nearest(name, [*table_names(), *figures()])}; "
             f"there are {', '.join([*table_names(), *figures()])}"
         )
-    values = _yaml(_folder("tables") / f"{name}.yaml")
+    values = read_yaml(paper_file("tables") / f"{name}.yaml")
     if isinstance(values["scales"], str):  # those of another table
         values["scales"] = load_table(values["scales"]).scales
     return PaperTable.model_validate(values)
@@ -171,8 +170,10 @@ def load_table(name: str) -> PaperTable:
 
 def figures() -> dict[str, PaperFigure]:
     """The learning-curve figures by name."""
-    values = _yaml(_folder("figures.yaml"))
-    return {name: PaperFigure.model_validate(figure) for name, figure in values.items()}
+    return {
+        name: PaperFigure.model_validate(values)
+        for name, values in figure_values().items()
+    }
 
 
 def cells(
@@ -306,11 +307,3 @@ def _candidates(
         return {None: parse({**values, "model": shared | own})}
     assert row.conv in AGGREGATORS
     return {s: parse({**values, "model": shared | own | {"s": s}}) for s in column.s}
-
-
-def _folder(name: str) -> Any:
-    return resources.files("fullrank.paper") / name
-
-
-def _yaml(file: Any) -> Any:
-    return yaml.safe_load(file.read_text(encoding="utf-8"))

@@ -4,7 +4,8 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from fullrank.paper.cells import SCALES, PlannedCell, all_cells, table_names
+from fullrank.paper.cells import SCALES, PlannedCell, all_cells
+from fullrank.paper.ready import table_names
 from fullrank.paper.record import ResultsRecord, TableResult
 from fullrank.train import Config
 

@@ -19,10 +19,10 @@ from fullrank.paper.cells import (
     all_cells,
     figures,
     load_table,
-    table_names,
 )
 from fullrank.paper.claims import RULE, claims, judge, judge_published
 from fullrank.paper.published import metric_of, published
+from fullrank.paper.ready import table_names
 from fullrank.paper.record import (
     ZHANG,
     CellResult,
