@@ -226,12 +226,17 @@ class CombineMLPSum(Kernel):
         a_dst, a_src, x_src, edge_attr, a_edge, x_edge, w1, b1, w2, b2,
         src, dst, size, ptr,
     ):  # fmt: skip
-        coefficients = x_src.new_empty(src.size(0), x_src.size(1))
         if w1 is None:
-            return [coefficients]
-        hidden = x_src.new_empty(src.size(0), b1.size(0))
+            return [x_src.new_empty(src.size(0), x_src.size(1))]
+        # The product of the hidden layer is kept; coefficients are computed again.
         active = src.new_empty(src.size(0), b2.size(0), dtype=_FLAG)
-        return [coefficients, hidden, active]
+        return [x_src.new_empty(src.size(0), b1.size(0)), active]
+
+    @staticmethod
+    def _coefficients(a_dst, a_src, attr, a_edge, src, dst, out=None):
+        """The coefficients of one block of pairs."""
+        a = torch.index_select(a_src, 0, src, out=out).add_(take_rows(a_dst, dst))
+        return _tanh_(a if attr is None else a.addmm_(attr, a_edge))
 
     @staticmethod
     def _features(x_src, attr, x_edge, src):
@@ -246,21 +251,19 @@ class CombineMLPSum(Kernel):
     ):  # fmt: skip
         width = x_src.size(1) if b2 is None else len(b2)
         out = x_src.new_zeros(size, width)
-        coefficients, *of_mlp = kept
         for _, e in blocks(ptr, max(width, x_src.size(1)), x_src.itemsize):
-            u, attr = src[e], part(edge_attr, e)
-            a = torch.index_select(a_src, 0, u, out=coefficients[e])
-            a.add_(take_rows(a_dst, dst[e]))
-            if attr is not None:
-                a.addmm_(attr, a_edge)
-            z = CombineMLPSum._features(x_src, attr, x_edge, u).mul_(_tanh_(a))
+            attr, u, v = part(edge_attr, e), src[e], dst[e]
+            a = CombineMLPSum._coefficients(
+                a_dst, a_src, attr, a_edge, u, v, kept[0][e] if w1 is None else None
+            )
+            z = CombineMLPSum._features(x_src, attr, x_edge, u).mul_(a)
             if w1 is None:
-                out.index_add_(0, dst[e], z)
+                out.index_add_(0, v, z)
                 continue
-            hidden, active = of_mlp
+            hidden, active = kept
             y = torch.addmm(b1, z, w1.t(), out=hidden[e]).relu_()
             z = torch.addmm(b2, y, w2.t()).relu_()
-            out.index_add_(0, dst[e], z)
+            out.index_add_(0, v, z)
             active[e] = z.sign_()
         return out
 
@@ -269,7 +272,6 @@ class CombineMLPSum(Kernel):
         needed, grad, kept, a_dst, a_src, x_src, edge_attr, a_edge, x_edge,
         w1, b1, w2, b2, src, dst, size, ptr,
     ):  # fmt: skip
-        coefficients, *of_mlp = kept
         grad_a_dst = a_dst.new_zeros(a_dst.shape)
         grad_a_src = a_src.new_empty(a_src.shape)
         grad_x_src = x_src.new_empty(x_src.shape)
@@ -278,13 +280,15 @@ class CombineMLPSum(Kernel):
         grad_w1, grad_b1, grad_w2, grad_b2 = _zeros_like(w1, b1, w2, b2)
         width = max(grad.size(1), x_src.size(1))
         for nodes, e in blocks(ptr, width, x_src.itemsize):
-            attr, v, a = part(edge_attr, e), dst[e], coefficients[e]
-            x = CombineMLPSum._features(x_src, attr, x_edge, src[e])
+            attr, u, v = part(edge_attr, e), src[e], dst[e]
+            x = CombineMLPSum._features(x_src, attr, x_edge, u)
             grad_z = take_rows(grad, v)
-            if w1 is not None:
-                hidden, active = of_mlp
-                y = hidden[e]
-                grad_z = _gate(grad_z, active[e])
+            if w1 is None:
+                a = kept[0][e]
+            else:
+                y, active = kept[0][e], kept[1][e]
+                a = CombineMLPSum._coefficients(a_dst, a_src, attr, a_edge, u, v)
+                grad_z = _gate(grad_z, active)
                 grad_w2.addmm_(grad_z.t(), y)
                 grad_b2 += _sum_columns(grad_z)
                 grad_y = relu_gate(grad_z @ w2, y)
