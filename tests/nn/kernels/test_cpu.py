@@ -1,9 +1,12 @@
 """Blocks of pairs, and the sums that they are made of."""
 
+import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fullrank.bench.measure import saved_mb
+from fullrank.nn import CombConv, backend
 from fullrank.nn.kernels import cpu
 from nn.strategies import features
 
@@ -34,3 +37,15 @@ def test_sums_by_node(nodes, s):
     for pair, node in enumerate(index.tolist()):
         truth[node, :, pair] = m[pair]
     assert torch.equal(found, truth)
+
+
+@pytest.mark.parametrize("re_sum", [True, False])
+def test_of_edges_times_d_one_tensor_is_kept(re_sum):
+    nodes, edges, d = 50, 20_000, 64
+    conv = CombConv(d, d, re_sum=re_sum)
+    x, edge_index = torch.randn(nodes, d), torch.randint(nodes, (2, edges))
+    x.requires_grad_()
+    with backend("cpu"):
+        kept = saved_mb(lambda: conv(x, edge_index))
+    one, flags = 4e-6 * edges * d, 1e-6 * edges * d
+    assert one < kept < 1.2 * one + flags * re_sum
