@@ -8,8 +8,9 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from itertools import cycle, islice
 from pathlib import Path
 from typing import Any
@@ -33,8 +34,12 @@ from fullrank.train.recipe import RECIPE, recipe
 from fullrank.train.splitting import make_split
 
 WORKERS = 2
-_TRAINING_ROWS = 500
+# Enough for as many fingerprints of training molecules as a model keeps at most.
+_TRAINING_ROWS = 5_200
+_TRAINING_ROWS_OF_CHEMPROP = 200
 _SECONDS_BETWEEN_LOOKS = 0.2
+# A program: it makes a model in a folder, and predicts the table of so many rows.
+Program = Callable[[Path, Path, int], "Row"]
 
 
 @dataclass(frozen=True)
@@ -54,17 +59,23 @@ class Row:
 
 
 def run(
-    quick: bool, json_file: Path | None, molecules: Path, chemprop: Path | None
+    quick: bool,
+    json_file: Path | None,
+    molecules: Path,
+    chemprop: Path | None,
+    names: Sequence[str] = (),
 ) -> list[Row]:
     """Measure, print, and write the rows as JSON if a file is named.
 
     Args:
+        json_file: Keeps the rows that it has of other programs.
         molecules: A table with a column ``smiles``, repeated as often as necessary.
         chemprop: Its program; left out by default.
+        names: The programs to measure; all by default.
     """
     rows = 2_000 if quick else 50_000
     with tempfile.TemporaryDirectory() as folder:
-        found = measure(Path(folder), molecules, rows, chemprop)
+        found = measure(Path(folder), molecules, rows, programs(chemprop), names)
     table = Table(title=f"Predictions for {rows:,} molecules, {WORKERS} workers")
     for name in ("program", "rows per CPU second", "rows per second", "memory (MB)"):
         table.add_column(name, justify="left" if name == "program" else "right")
@@ -73,30 +84,59 @@ def run(
         table.add_row(row.program, *(f"{number:,.0f}" for number in numbers))
     Console().print(table)
     if json_file is not None:
-        content = {"provenance": asdict(provenance()), "rows": list(map(asdict, found))}
-        json_file.write_text(json.dumps(content, indent=1))
+        before = json.loads(json_file.read_text()) if json_file.exists() else []
+        joined = {row["program"]: row for row in before}
+        source = {"provenance": asdict(provenance())}
+        joined |= {row.program: asdict(row) | source for row in found}
+        json_file.write_text(json.dumps(list(joined.values()), indent=1))
+    return found
+
+
+def programs(chemprop: Path | None) -> dict[str, Program]:
+    """What is compared, by name."""
+    found: dict[str, Program] = {
+        "one network": partial(_fullrank, "one network"),
+        "recipe": partial(_fullrank, "recipe"),
+    }
+    if chemprop is not None:
+        found["chemprop"] = partial(_chemprop, chemprop)
     return found
 
 
 def measure(
-    folder: Path, molecules: Path, rows: int, chemprop: Path | None
+    folder: Path,
+    molecules: Path,
+    rows: int,
+    known: Mapping[str, Program],
+    names: Sequence[str] = (),
 ) -> list[Row]:
     """Make models and a table in ``folder``, and let each program predict it."""
-    table, training = folder / "molecules.csv", folder / "training.csv"
+    for name in names:
+        if name not in known:
+            raise ConfigError(
+                f"there is no {name!r} to measure, but {', '.join(known)}"
+            )
+    table = folder / "molecules.csv"
     smiles = _readable(molecules, rows)
     _write(table, list(islice(cycle(smiles), rows)))
     labels = np.random.default_rng(0).normal(size=_TRAINING_ROWS)
-    _write(training, list(islice(cycle(smiles), _TRAINING_ROWS)), labels)
+    _write(folder / "training.csv", list(islice(cycle(smiles), len(labels))), labels)
+    return [known[name](folder, table, rows) for name in names or known]
+
+
+def _fullrank(name: str, folder: Path, table: Path, rows: int) -> Row:
+    training = folder / "training.csv"
+    data: dict[str, Any] = {"name": str(training), "targets": ["label"]}
+    data |= {"root": str(folder), "allow_rejected": True}
+    config, networks = parse({"data": data}), 1
+    if name == "recipe":
+        config = recipe(training, ["label"]).config.changed(data=data, ensemble=None)
+        networks = RECIPE["ensemble"]
+    files = [_untrained(config, folder / f"{name}{n}", n) for n in range(networks)]
+    output = folder / f"{name}.csv"
     ours = [sys.executable, "-m", "fullrank", "predict", "-q", f"--workers={WORKERS}"]
-    found = []
-    for name, config, networks in _configs(training, folder):
-        files = [_untrained(config, folder / f"{name}{n}", n) for n in range(networks)]
-        output = folder / f"{name}.csv"
-        command = [*ours, *map(str, files), str(table), "-o", str(output)]
-        found.append(_timed(f"fullrank, {name}", command, output, rows))
-    if chemprop is not None:
-        found.append(_chemprop(chemprop, folder, training, table, rows))
-    return found
+    command = [*ours, *map(str, files), str(table), "-o", str(output)]
+    return _timed(f"fullrank, {name}", command, output, rows)
 
 
 def _readable(molecules: Path, most: int) -> list[str]:
@@ -104,22 +144,13 @@ def _readable(molecules: Path, most: int) -> list[str]:
     with open_table(molecules) as given:
         place = given.column("smiles")
         texts = [row.cells[place] for row in islice(given, most) if row.cells[place:]]
-    made = featurize(Reading(MoleculeFeaturizer()), batched(texts, 1024))
+    made = featurize(Reading(MoleculeFeaturizer()), batched(texts, 1024), WORKERS)
     reasons = [reason for block in made for reason in block.reasons]
     both = zip(texts, reasons, strict=True)
     found = [text for text, reason in both if reason is None]
     if not found:
         raise ConfigError(f"{molecules} has no molecule that RDKit reads")
     return found
-
-
-def _configs(training: Path, folder: Path) -> list[tuple[str, Config, int]]:
-    """The models to measure: a name, a configuration and how many networks."""
-    data: dict[str, Any] = {"name": str(training), "targets": ["label"]}
-    data |= {"root": str(folder), "allow_rejected": True}
-    single = parse({"data": data})
-    shipped = recipe(training, ["label"]).config.changed(data=data, ensemble=None)
-    return [("one network", single, 1), ("recipe", shipped, RECIPE["ensemble"])]
 
 
 def _untrained(config: Config, file: Path, seed: int) -> Path:
@@ -134,23 +165,14 @@ def _untrained(config: Config, file: Path, seed: int) -> Path:
     return file
 
 
-def _chemprop(
-    program: Path, folder: Path, training: Path, table: Path, rows: int
-) -> Row:
-    where = folder / "chemprop"
-    train = [
-        "train",
-        "-i",
-        training,
-        "-o",
-        where,
-        "--epochs",
-        1,
-        "--accelerator",
-        "cpu",
-    ]
-    names = ["-s", "smiles", "--target-columns", "label"]
-    _timed("training", list(map(str, [program, *train, *names])), where, rows)
+def _chemprop(program: Path, folder: Path, table: Path, rows: int) -> Row:
+    where, training = folder / "chemprop", folder / "training_of_chemprop.csv"
+    with (folder / "training.csv").open() as stream:
+        training.write_text("".join(islice(stream, _TRAINING_ROWS_OF_CHEMPROP)))
+    # More epochs than it warms up for.
+    train = ["train", "-i", training, "-o", where, "--epochs", 3, "-s", "smiles"]
+    train += ["--target-columns", "label", "--accelerator", "cpu"]
+    _timed("training", list(map(str, [program, *train])), where, rows)
     model = next(where.rglob("best.pt"))
     output = folder / "chemprop.csv"
     predict = ["predict", "-i", table, "-o", output, "--model-paths", model]

@@ -99,10 +99,18 @@ def predict(
     chemprop: Path | None = typer.Option(
         None, help="The program of chemprop, to be measured as well."
     ),
+    program: list[str] = typer.Option(
+        [], "--program", help="Only this: 'one network', recipe or chemprop."
+    ),
     quick: bool = Quick,
-    json: Path | None = Json,
+    json: Path | None = typer.Option(
+        None,
+        "--json",
+        callback=writable,
+        help="Write the rows to this file, beside those of other programs.",
+    ),
 ) -> None:
     """A long table: rows per CPU second and memory, beside chemprop."""
     from fullrank.bench import predict
 
-    predict.run(quick, json, molecules, chemprop)
+    predict.run(quick, json, molecules, chemprop, program)

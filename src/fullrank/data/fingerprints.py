@@ -32,16 +32,15 @@ def nearest_similarity(queries: np.ndarray, known: np.ndarray) -> np.ndarray:
         queries: ``[M, bytes]``.
         known: ``[K, bytes]``, at least one.
     """
-    words = np.ascontiguousarray(known).view(np.uint64).T.copy()  # [words, K]
-    sizes = np.bitwise_count(words).sum(axis=0, dtype=np.int32)  # [K]
+    bits = np.ascontiguousarray(np.unpackbits(known, axis=1).T)  # [bits, K]
+    sizes = bits.sum(axis=0, dtype=np.uint16)  # [K]
     found = np.empty(len(queries))
-    for row, query in enumerate(np.ascontiguousarray(queries).view(np.uint64)):
-        common = np.zeros(len(sizes), dtype=np.int32)
-        for column, word in zip(words, query, strict=True):
-            if word:
-                common += np.bitwise_count(column & word)
-        union = sizes + np.bitwise_count(query).sum(dtype=np.int32) - common
-        found[row] = (common / np.maximum(union, 1)).max()  # without atoms, 0
+    for row, query in enumerate(np.unpackbits(queries, axis=1)):
+        shared = bits[query.nonzero()[0]]  # [bits of the query, K]
+        common = shared.sum(axis=0, dtype=np.uint16)
+        union = sizes + np.uint16(len(shared)) - common
+        # A molecule without atoms has no bits; it is similar to none.
+        found[row] = np.divide(common, np.maximum(union, 1), dtype=float).max()
     return found
 
 

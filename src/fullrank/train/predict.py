@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 #: How many molecules are in memory at a time, for each worker.
 MOLECULES_AT_ONCE = 1024
-GRAPHS_IN_A_BATCH = 256
+GRAPHS_IN_A_BATCH = 512
 SIMILARITY, NOTE, REASON = "similarity", "note", "reason"
 
 
