@@ -2,12 +2,15 @@
 
 import json
 
+import numpy as np
+import pandas as pd
 import pytest
 
+from fullrank import load
 from fullrank.cli.main import main
 from fullrank.train import run_experiment, single_runs
 from fullrank.train.run_folder import ExperimentFolder
-from train.samples import folder_of, small_config
+from train.samples import folder_of, small_config, write_molecules
 
 
 @pytest.fixture(scope="module")
@@ -62,6 +65,37 @@ def test_summarises_several(run, trained):
     _, output, _ = run(experiment.path)
     mae = experiment.summary.test["mae"]
     assert f"{mae.mean:.4g} ± {mae.std:.2g}" in output
+
+
+def test_measures_a_table_with_intervals(run, trained, tmp_path):
+    """The mean of two models, against errors computed here from their predictions."""
+    experiment, (first, _) = trained
+    table = write_molecules(tmp_path / "other.csv")
+    frame = pd.read_csv(table)[20:]
+    frame.to_csv(table, index=False)
+    arguments = ("--data", table, "--root", tmp_path, "--resamples", 50)
+    for models in (experiment.path, first.model_file):
+        status, output, _ = run(models, *arguments, "--json")
+        assert status == 0
+        measured = json.loads(output)
+        predicted = load(models).predict(frame["smiles"])["predicted_logp"]
+        errors = predicted.to_numpy() - frame["logp"].to_numpy()
+        mae = measured["mae"]
+        assert mae["value"] == pytest.approx(np.abs(errors).mean(), rel=1e-5)
+        assert mae["low"] < mae["value"] < mae["high"]
+        rmse = measured["rmse"]["value"]
+        assert rmse == pytest.approx(np.sqrt((errors**2).mean()), rel=1e-5)
+        _, output, _ = run(models, *arguments)
+        for number in mae.values():
+            assert f"{number:.4g}" in output
+    status, _, errors = run(first.path, "--data", tmp_path / "gone.csv")
+    assert status == 2
+    assert "gone.csv" in errors
+    frame.drop(columns="logp").to_csv(table, index=False)
+    status, _, errors = run(first.path, *arguments)
+    assert status == 2
+    assert "logp" in errors
+    assert "other.csv" in errors
 
 
 def test_bad_input_is_one_sentence(run, trained, tmp_path):

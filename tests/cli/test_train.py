@@ -3,6 +3,8 @@
 import pytest
 import yaml
 
+from fullrank import load
+from fullrank.errors import ConfigError
 from train.samples import folder_of, small_config
 
 
@@ -89,6 +91,25 @@ def test_any_name_may_be_that_of_the_folder_of_runs(run, config, tmp_path):
         )
         assert status == 0, errors
         assert list((tmp_path / name).iterdir())
+
+
+def test_a_part_to_calibrate_on_and_no_fingerprints(run, config):
+    table = ("molecules.csv", "--target", "logp", "-q")
+    quick = ("-s", "training.epochs=1", "-s", "model.hidden=8", "--ensemble", "1")
+    status, path, errors = run(*table, *quick, "--calibration", 20, "--no-similarity")
+    assert (status, errors) == (0, "")
+    found = load(path.strip()).predict(["CCO"], interval=90)
+    assert found["predicted_logp_low"][0] < found["predicted_logp_high"][0]
+    assert "similarity" not in found
+    status, path, _ = run(*table, *quick)
+    assert status == 0
+    model = load(path.strip())
+    assert "similarity" in model.predict(["CCO"])
+    with pytest.raises(ConfigError, match="calibration"):
+        model.predict(["CCO"], interval=90)
+    status, _, errors = run(*table, *quick, "--calibration", 500)
+    assert status == 2
+    assert "500" in errors
 
 
 def test_a_table_is_enough(run, config, tmp_path):
