@@ -32,6 +32,9 @@ EXTRAS = {
     "ray": "cluster",
     "onnx": "onnx",
     "onnxscript": "onnx",
+    "aiohttp": "serve",
+    "fastapi": "serve",
+    "uvicorn": "serve",
 }
 
 

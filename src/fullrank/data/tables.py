@@ -144,7 +144,7 @@ def open_table(file: str | Path) -> Iterator[TableReader]:
         # them to: not at U+2028, U+0085 or a vertical tab.
         opened = gzip.open if file.suffix.lower() == ".gz" else open
         with opened(file, "rt", newline="", encoding="utf-8-sig") as stream:
-            yield (_smi_table if ending(file) == ".smi" else _text_table)(file, stream)
+            yield (_smi_table if ending(file) == ".smi" else text_table)(file, stream)
     except UnicodeDecodeError as error:
         raise DataError(
             f"{file} is not UTF-8 text ({error}); save it as UTF-8"
@@ -159,7 +159,8 @@ def open_table(file: str | Path) -> Iterator[TableReader]:
         raise DataError(f"cannot open {str(file)!r}: {error.strerror}") from None
 
 
-def _text_table(file: Path, stream: IO[str]) -> TableReader:
+def text_table(file: Path, stream: IO[str]) -> TableReader:
+    """A table of cells with a delimiter; ``file`` is what errors call it."""
     text = _Text(file, stream)
     rows = text.rows()
     return TableReader(file, _header(file, rows).cells, rows, text.delimiter)

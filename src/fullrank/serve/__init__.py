@@ -1,0 +1,1 @@
+"""The web page and HTTP interface of ``fullrank serve``."""
