@@ -114,3 +114,18 @@ def predict(
     from fullrank.bench import predict
 
     predict.run(quick, json, molecules, chemprop, program)
+
+
+@app.command()
+def serve(
+    model: Path = typer.Argument(..., help="A model file or a run folder."),
+    molecules: Path = typer.Option(..., help="A table with a column smiles."),
+    clients: int = typer.Option(200, min=1, help="How many ask at the same time."),
+    seconds: float = typer.Option(60, min=1, help="For how long."),
+    quick: bool = Quick,
+    json: Path | None = Json,
+) -> None:
+    """The server under load: errors, lost rows, median and 99th percentile."""
+    from fullrank.bench import serve
+
+    serve.run(quick, json, model, molecules, clients, seconds)
