@@ -148,6 +148,14 @@ def test_its_own_output_is_an_input(model, tmp_path):
     predict_file(load(model), first, third, FileOptions(prefix="again_"))
     for row in rows_of(third):
         assert row["again_predicted_logp"] == row["predicted_logp"]
+    # Ends of an interval around the old predictions would be wrong for the new ones.
+    old = tmp_path / "old.csv"
+    ends = "smiles,predicted_logp,predicted_logp_low,predicted_logp_std,other"
+    old.write_text(f"{ends}\nCCO,7,6,1,x\n")
+    predict_file(load(model), old, second, FileOptions(replace=True))
+    (row,) = rows_of(second)
+    assert row.keys().isdisjoint(["predicted_logp_low", "predicted_logp_std"])
+    assert row["other"] == "x"
 
 
 class Stops(Predictor):

@@ -1,6 +1,7 @@
 """A page about one run, or about the runs of one experiment."""
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from itertools import cycle
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,6 +11,7 @@ from markupsafe import Markup, escape
 
 from fullrank.data import GraphDataset
 from fullrank.data.splits import PARTS
+from fullrank.errors import ConfigError
 from fullrank.report.page import (
     PALETTE,
     Block,
@@ -22,6 +24,7 @@ from fullrank.report.page import (
     render_page,
     software,
 )
+from fullrank.train.calibration import COVERAGE
 from fullrank.train.config import FOLDS, Config
 from fullrank.train.evaluate import Predicted, evaluate_ensemble, predict_part
 from fullrank.train.experiment import finished_result
@@ -110,39 +113,51 @@ def _configuration(config: Config) -> Fragment:
 def _measures(runs: Sequence[RunFolder], dataset: GraphDataset, folds: bool) -> Table:
     """One row for each run, and one for all together."""
     results = [finished_result(run) for run in runs]
-    names = [name for name in results[0].test if name != "loss"]
     parts = [part for part in PARTS if results[0].graphs[part]]
-    columns = ["", *(f"{part} {name}" for part in parts for name in names), "epoch"]
+    measured = [
+        (part, name)
+        for part in parts
+        for name in results[0].test
+        if name != "loss" and name in getattr(results[0], part)
+    ]
+    columns = ["", *(f"{part} {name}" for part, name in measured), "epoch"]
     rows = [
         [
             f"seed {result.seed}"
             + ("" if result.fold is None else f", fold {result.fold}"),
-            *(_number(getattr(result, part).get(n)) for part in parts for n in names),
+            *(_number(getattr(result, part).get(name)) for part, name in measured),
             f"{result.best_epoch + 1} of {result.epochs}",
         ]
         for result in results
     ]
     if len(runs) > 1 and not folds:
-        together = [evaluate_ensemble(runs, dataset, part) for part in parts]
-        cells = [_number(found.get(n)) for found in together for n in names]
+        together = {part: evaluate_ensemble(runs, dataset, part) for part in parts}
+        cells = [_number(together[part].get(name)) for part, name in measured]
         rows.append(["together", *cells, ""])
     return Table(columns, rows)
 
 
 def _predictions(predicted: Predicted, dataset: GraphDataset) -> Iterator[Block]:
+    given, calibration = predicted.values, predicted.calibration
+    widths: Sequence[float | None] = [None] * len(dataset.targets)
+    if calibration is not None and dataset.task == "regression":
+        with suppress(ConfigError):  # too few graphs for this coverage
+            widths = calibration.half_widths(COVERAGE).tolist()
+    elif calibration is not None:
+        given = calibration.calibrated(given.double())
     if dataset.task == "multiclass":
         yield _confusion(predicted, dataset)
         return
     for index, target in enumerate(dataset.targets[:MOST_TARGETS]):
         labels = predicted.labels[:, index].double().numpy()
         known = ~np.isnan(labels)
-        values, labels = predicted.values[:, index].numpy()[known], labels[known]
+        values, labels = given[:, index].numpy()[known], labels[known]
         if not len(labels):
             continue
         unit = f" ({target.unit})" if target.unit else ""
         yield Heading(f"{target.name}{unit}, {len(labels):,} graphs")
         if dataset.task == "regression":
-            yield Figure(_against(values, labels))
+            yield Figure(_against(values, labels, widths[index]))
             yield Figure(_residuals(values, labels))
         elif 0 < labels.sum() < len(labels):
             yield Figure(_operating(values, labels))
@@ -153,9 +168,17 @@ def _predictions(predicted: Predicted, dataset: GraphDataset) -> Iterator[Block]
         yield Text(f"The first {MOST_TARGETS} of {len(dataset.targets)} targets.")
 
 
-def _against(values: np.ndarray, labels: np.ndarray) -> "go.Figure":
+def _against(
+    values: np.ndarray, labels: np.ndarray, width: float | None
+) -> "go.Figure":
+    """With the band of the points whose true value is in the interval, if any."""
     figure = _figure("true", "predicted")
-    ends = [min(values.min(), labels.min()), max(values.max(), labels.max())]
+    ends = np.array([min(values.min(), labels.min()), max(values.max(), labels.max())])
+    if width is not None:
+        inside = np.abs(values - labels) <= width
+        name = f"{COVERAGE}% interval, holds {inside.mean():.1%}"
+        x, y = [*ends, *ends[::-1]], [*(ends - width), *(ends[::-1] + width)]
+        figure.add_scatter(x=x, y=y, fill="toself", mode="none", name=name)
     line = {"color": PALETTE[6], "dash": "dot"}
     figure.add_scatter(x=ends, y=ends, mode="lines", line=line, name="equal")
     figure.add_scatter(x=labels, y=values, mode="markers", name="graphs")

@@ -14,17 +14,23 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from scipy.optimize import minimize, minimize_scalar
-from scipy.special import expit, log_softmax
+from scipy.special import expit, log_softmax, xlogy
 from torch import Tensor
 
 from fullrank.errors import ConfigError
 
+if TYPE_CHECKING:
+    from fullrank.train.model import Model
+
 #: How many graphs a model keeps for its calibration.
 MOST_GRAPHS = 10_000
+#: The coverage, in percent, of the intervals that are measured and drawn.
+COVERAGE = 90
 _SMALLEST = 1e-7  # probability that is told from 0
 
 
@@ -101,6 +107,43 @@ class Calibration:
         factor, summand = torch.tensor(fitted, dtype=torch.float64).T
         return factor, summand
 
+    def worth(self, predictions: Tensor, labels: np.ndarray) -> dict[str, float]:
+        """What the calibration does for other graphs: the coverage of intervals, or
+        the log loss before and after."""
+        if self.task == "regression":
+            try:
+                widths = self.half_widths(COVERAGE)
+            except ConfigError:  # too few graphs for this coverage
+                return {}
+            inside = np.abs(predictions.numpy() - labels) <= widths
+            return {f"coverage_{COVERAGE}": float(inside[~np.isnan(labels)].mean())}
+        after = self.calibrated(predictions)
+        return {
+            "log_loss": _log_loss(predictions.numpy(), labels),
+            "calibrated_log_loss": _log_loss(after.numpy(), labels),
+        }
+
+
+def calibration_of(models: "Sequence[Model]") -> Calibration | None:
+    """What the models predict together for graphs that were set aside for this purpose;
+    None if they have none, or not the same ones."""
+    kept = [model.kept for model in models]
+    if any("calibration_graphs" not in each for each in kept):
+        return None
+    for name in ("calibration_graphs", "calibration_labels"):
+        if not all(_equal(each[name], kept[0][name]) for each in kept):
+            return None
+    outputs = [
+        model.predictions(model.kept["calibration_outputs"].to(model.device))
+        for model in models
+    ]
+    return Calibration(
+        models[0].spec.task,
+        [target.name for target in models[0].spec.targets],
+        torch.stack(outputs).double().mean(dim=0).cpu().numpy(),
+        kept[0]["calibration_labels"].numpy(),
+    )
+
 
 def check_coverage(coverage: float) -> None:
     """Refuse what is not a coverage in percent."""
@@ -140,6 +183,22 @@ def _fit_temperature(probabilities: np.ndarray, labels: np.ndarray) -> float:
         return -log_softmax(x * np.exp(log_factor), axis=1)[rows, labels].mean()
 
     return float(np.exp(minimize_scalar(loss, bounds=(-5, 5), method="bounded").x))
+
+
+def _log_loss(probabilities: np.ndarray, labels: np.ndarray) -> float:
+    """The mean of -log of the probability of what is true, where that is known."""
+    small = 1e-12
+    p = probabilities.clip(small, 1 - small)
+    if labels.ndim == 1:
+        return -float(np.log(p[np.arange(len(labels)), labels]).mean())
+    each = xlogy(labels, p) + xlogy(1 - labels, 1 - p)
+    return -float(np.nanmean(each))
+
+
+def _equal(one: Tensor, other: Tensor) -> bool:
+    return one.shape == other.shape and torch.equal(
+        one.nan_to_num(nan=torch.inf), other.nan_to_num(nan=torch.inf)
+    )
 
 
 def _logit(probabilities: Tensor) -> Tensor:

@@ -10,6 +10,7 @@ from torch import Tensor
 from fullrank.data import GraphDataset
 from fullrank.data.splits import PARTS
 from fullrank.errors import ConfigError, RunError
+from fullrank.train.calibration import Calibration, calibration_of
 from fullrank.train.metrics import measure
 from fullrank.train.model import Model, ModelSpec
 from fullrank.train.run_folder import Measures, RunFolder, measures
@@ -58,12 +59,14 @@ class Predicted:
         values: Values in original units or probabilities, ``[G, C]``, or token ids.
         labels: As the data set has them.
         graphs: Which graphs of the data set these are.
+        calibration: Of the models together, if they have one.
     """
 
     spec: ModelSpec
     values: Tensor
     labels: Tensor
     graphs: Tensor
+    calibration: Calibration | None
 
 
 @torch.no_grad()
@@ -82,8 +85,13 @@ def predict_part(
         values.append(mean)
         labels.append(batch.y)
         graphs.append(batch.graph_id)
-    found = map(torch.cat, (values, labels, graphs))
-    return Predicted(models[0].spec, *found)
+    return Predicted(
+        models[0].spec,
+        torch.cat(values),
+        torch.cat(labels),
+        torch.cat(graphs),
+        calibration_of(models),
+    )
 
 
 def evaluate_ensemble(
@@ -93,9 +101,12 @@ def evaluate_ensemble(
     if not len(getattr(runs[0].split, part)):
         return {}
     found = predict_part(runs, dataset, part)
-    return measures(
-        measure(found.spec, found.values, found.labels, found.graphs, dataset)
-    )
+    given = (found.values, found.labels, found.graphs)
+    measured = measure(found.spec, *given, dataset)
+    if found.calibration is not None and part == "test":
+        labels = dataset.labels[found.graphs.numpy()]
+        measured |= found.calibration.worth(found.values.double(), labels)
+    return measures(measured)
 
 
 def evaluate_run(

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from fullrank.data import PackedGraphs, PackedLoader
 from fullrank.data.featurizers import (
@@ -18,7 +17,11 @@ from fullrank.data.featurizers import (
 )
 from fullrank.data.workers import batched
 from fullrank.errors import ConfigError
-from fullrank.train.calibration import Calibration, check_coverage
+from fullrank.train.calibration import (
+    Calibration,
+    calibration_of,
+    check_coverage,
+)
 from fullrank.train.domain import notes
 from fullrank.train.evaluate import load_model
 from fullrank.train.model import Model
@@ -102,6 +105,13 @@ class Predictor:
         return [*found, REASON]
 
     @property
+    def possible_columns(self) -> list[str]:
+        """All columns that a prediction for this task may have."""
+        ends = ("", "_std", "_low", "_high")
+        each = [f"{column}{end}" for column in self.columns for end in ends]
+        return [*each, SIMILARITY, NOTE, REASON]
+
+    @property
     def known(self) -> np.ndarray | None:
         """Fingerprints of training molecules, if the model has any."""
         stored = self.models[0].kept.get("fingerprints")
@@ -109,24 +119,8 @@ class Predictor:
 
     @cached_property
     def calibration(self) -> Calibration | None:
-        """What the models predicted for graphs that were set aside for this purpose;
-        None if they have none, or not the same ones."""
-        kept = [model.kept for model in self.models]
-        if any("calibration_graphs" not in each for each in kept):
-            return None
-        for name in ("calibration_graphs", "calibration_labels"):
-            if not all(_equal(each[name], kept[0][name]) for each in kept):
-                return None
-        outputs = [
-            model.predictions(model.kept["calibration_outputs"].to(model.device))
-            for model in self.models
-        ]
-        return Calibration(
-            self.spec.task,
-            [target.name for target in self.spec.targets],
-            torch.stack(outputs).double().mean(dim=0).cpu().numpy(),
-            kept[0]["calibration_labels"].numpy(),
-        )
+        """From graphs that all models were calibrated on; None if there are none."""
+        return calibration_of(self.models)
 
     @property
     def reading(self) -> Reading:
@@ -261,9 +255,3 @@ class Predictor:
 def _append(rows: list[list[Any]], column: Sequence[Any]) -> None:
     for row, cell in zip(rows, column, strict=True):
         row.append(cell)
-
-
-def _equal(one: Tensor, other: Tensor) -> bool:
-    return one.shape == other.shape and torch.equal(
-        one.nan_to_num(nan=torch.inf), other.nan_to_num(nan=torch.inf)
-    )

@@ -231,7 +231,7 @@ def _table_rows(
     new = [options.prefix + name for name in predictor.all_columns(options.interval)]
     with open_table(source) as table:
         place = table.column(options.smiles or predictor.spec.smiles or "smiles")
-        kept = _kept_columns(table, new, options)
+        kept = _kept_columns(table, new, predictor, options)
         yield [[*(table.header[column] for column in kept), *new]]
         waiting: deque[Rows] = deque()
 
@@ -263,9 +263,13 @@ def _predicted(
 
 
 def _kept_columns(
-    table: TableReader, new: Sequence[str], options: FileOptions
+    table: TableReader, new: Sequence[str], predictor: Predictor, options: FileOptions
 ) -> list[int]:
-    """The columns of the table that are copied, by their places."""
+    """The columns of the table that are copied, by their places.
+
+    Those that the model may write go together: what an old output says of how sure it
+    is would be read as if it were about the new one.
+    """
     names = table.header if options.columns is None else options.columns
     kept = [table.column(name) for name in names]
     taken = [column for column in kept if table.header[column] in new]
@@ -274,7 +278,10 @@ def _kept_columns(
             f"{table.file} already has a column {table.header[taken[0]]!r}, which is "
             f"to be written: replace it, or choose a prefix"
         )
-    return [column for column in kept if column not in taken]
+    old = (
+        {options.prefix + name for name in predictor.possible_columns} if taken else ()
+    )
+    return [column for column in kept if table.header[column] not in old]
 
 
 def _sdf_rows(
