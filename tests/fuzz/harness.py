@@ -15,8 +15,10 @@ from typing import Any, NamedTuple
 import torch
 
 from fullrank.errors import FullrankError
+from fuzz.run_surfaces import RUN_SURFACES
 from fuzz.surfaces import SURFACES, Surface
 
+ALL = SURFACES | RUN_SURFACES
 CPU_SECONDS = 20
 MEMORY = 2**30
 _STUCK_SECONDS = 300  # of a process that waits instead of computing
@@ -32,11 +34,13 @@ class Outcome(NamedTuple):
 
 def fuzz(name: str, seeds: Iterable[int], folder: Path) -> dict[int, Outcome]:
     """Read one damaged input for each seed."""
-    surface = SURFACES[name]
+    surface = ALL[name]
     intact = folder / "intact"
     intact.mkdir()
     surface.make(intact)
-    assert surface.read(intact) == 0  # in particular, all is imported before the fork
+    shutil.copytree(intact, folder / "sound")
+    # In particular, all is imported before the fork.
+    assert surface.read(folder / "sound") == 0
     found: dict[int, Outcome] = {}
     waiting = list(seeds)
     while waiting:

@@ -5,17 +5,20 @@ written or be refused, and a text must mean what plain Python finds in it.
 """
 
 import csv
+import gzip
 import json
 import re
 import shutil
 import zipfile
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
+import pyarrow.parquet as pq
 import torch
 from rdkit import Chem, rdBase
 from safetensors.torch import load_file, save
@@ -55,12 +58,14 @@ class Surface(NamedTuple):
         spoil: Damages them.
         read: Reads them as the program does, compares with the truth, and returns how
             many rows were rejected.
+        inputs: How many the slow test tries.
     """
 
     name: str
     make: Callable[[Path], None]
     spoil: Callable[[Path, Random], None]
     read: Callable[[Path], int]
+    inputs: int = 220
 
 
 def damaged(file: Path, kinds: tuple[Damage, ...], random: Random) -> None:
@@ -140,6 +145,82 @@ def _first_lines(file: Path) -> list[int]:
 def _number(text: str) -> float:
     known = text.strip().lower() not in ("", "na", "nan", "none", "null")
     return float(text) if known else float("nan")
+
+
+# --- the same table in other formats
+
+FORMATS = ("molecules.parquet", "molecules.smi", "molecules.csv.gz")
+
+
+def make_formats(folder: Path) -> None:
+    make_csv(folder)
+    table = pd.read_csv(folder / "molecules.csv")[["smiles", "logp", "ring"]]
+    table.to_parquet(folder / "molecules.parquet", index=False)
+    table.to_csv(folder / "molecules.smi", sep=" ", index=False)
+    text = (folder / "molecules.csv").read_bytes()
+    (folder / "molecules.csv.gz").write_bytes(gzip.compress(text, mtime=0))
+    (folder / "molecules.csv").unlink()
+
+
+def spoil_formats(folder: Path, random: Random) -> None:
+    """Keep one of the formats; compressed text is damaged inside or outside."""
+    keep = folder / random.choice(FORMATS)
+    for other in {folder / name for name in FORMATS} - {keep}:
+        other.unlink()
+    if keep.suffix == ".gz" and random.random() < 0.5:
+        keep.write_bytes(gzip.decompress(keep.read_bytes()))
+        damaged(keep, damage.TEXT, random)
+        keep.write_bytes(gzip.compress(keep.read_bytes(), mtime=0))
+    else:
+        damaged(keep, damage.TEXT if keep.suffix == ".smi" else damage.BYTES, random)
+
+
+def read_formats(folder: Path) -> int:
+    rejected = 0
+    for file in sorted(folder.glob("molecules.*")):
+        dataset = load_dataset(
+            file,
+            targets=["logp", "ring"],
+            root=folder / "root",
+            allow_rejected=True,
+            progress=False,
+        )
+        notes = (dataset.notes or {})["rejected"]
+        wrong = {row["row"] for row in notes}
+        kept = [cells for line, cells in _rows_of(file) if line not in wrong]
+        assert len(kept) == len(dataset)
+        smiles = dataset.texts("smiles")
+        for index, cells in enumerate(kept):
+            assert cells["smiles"].strip() == smiles[index]
+            given = [_number(cells[name]) for name in ("logp", "ring")]
+            np.testing.assert_array_equal(dataset.labels[index], given)
+        rejected += len(notes)
+    return rejected
+
+
+def _rows_of(file: Path) -> list[tuple[int, dict[str, str]]]:
+    """The line or number of each row and its cells, as other libraries read them."""
+    if file.suffix == ".parquet":
+        rows = pq.read_table(file).to_pylist()
+        texts = [
+            {name: "" if cell is None else str(cell) for name, cell in row.items()}
+            for row in rows
+        ]
+        return list(enumerate(texts, start=2))
+    if file.suffix == ".gz":
+        plain = file.with_name("plain.csv")
+        plain.write_bytes(gzip.decompress(file.read_bytes()))
+        with plain.open(newline="", encoding="utf-8-sig") as stream:
+            header, *rows = csv.reader(stream, delimiter=_delimiter(plain))
+        lines: Iterable[int] = _first_lines(plain)
+    else:
+        with file.open(newline="", encoding="utf-8-sig") as stream:
+            found = [(n, row.split()) for n, row in enumerate(stream, 1) if row.split()]
+        header, *rows = [row for _, row in found]
+        lines = [line for line, _ in found[1:]]
+    header = [name.strip() for name in header]
+    cells = [dict(zip(header, row, strict=False)) for row in rows]
+    return list(zip(lines, cells, strict=True))
 
 
 # --- a configuration
@@ -265,7 +346,7 @@ def read_packed(folder: Path) -> int:
     dataset = GraphDataset.described(PackedGraphs.open(folder / "set"))
     batch = dataset.graphs.batch(np.arange(len(dataset)))
     if not _marked(folder):
-        assert _batch_digest(batch) == _intact(make_packed, _packed_digest)
+        assert _batch_digest(batch) == intact(make_packed, _packed_digest)
     return 0
 
 
@@ -321,7 +402,7 @@ def spoil_zip(folder: Path, random: Random) -> None:
 
 def read_zip(folder: Path) -> int:
     dataset = load_dataset("MUTAG", mirror=folder, root=folder / "root", progress=False)
-    digest = _intact(make_zip, lambda intact: _zip_digest(intact))
+    digest = intact(make_zip, _zip_digest)
     assert _batch_digest(dataset.graphs.batch(np.arange(len(dataset)))) == digest
     outside = [*folder.parent.glob("outside*"), *folder.glob("root/*outside*")]
     assert not outside
@@ -350,9 +431,9 @@ def make_checkpoint(folder: Path) -> None:
 
 def read_checkpoint(folder: Path) -> int:
     content = load_checkpoint(folder / "last.ckpt", "a-run")
-    assert _plain(content) == _intact(
+    assert _plain(content) == intact(
         make_checkpoint,
-        lambda intact: _plain(load_checkpoint(intact / "last.ckpt", "a-run")),
+        lambda sound: _plain(load_checkpoint(sound / "last.ckpt", "a-run")),
     )
     return 0
 
@@ -429,9 +510,9 @@ def read_model(folder: Path) -> int:
     if _marked(folder):
         Predictor([model]).predict(["CCO"])
         return 0
-    assert _model_digest(model) == _intact(
+    assert _model_digest(model) == intact(
         make_model,
-        lambda intact: _model_digest(Model.load(intact / "model.safetensors")),
+        lambda sound: _model_digest(Model.load(sound / "model.safetensors")),
     )
     return 0
 
@@ -556,7 +637,7 @@ def _predicted(predictor: Predictor, source: Path, folder: Path) -> int:
 _known: dict[Any, Any] = {}
 
 
-def _intact(make: Callable[[Path], None], digest: Callable[[Path], Any]) -> Any:
+def intact(make: Callable[[Path], None], digest: Callable[[Path], Any]) -> Any:
     """What is read from intact files."""
     import tempfile
 
@@ -580,6 +661,7 @@ SURFACES = {
     surface.name: surface
     for surface in (
         Surface("csv", make_csv, one_file("*.csv", damage.TEXT), read_csv),
+        Surface("formats", make_formats, spoil_formats, read_formats),
         Surface("yaml", make_yaml, one_file("*.yaml", damage.YAML), read_yaml),
         Surface("tu", make_tu, one_file("SMALL/*.txt", damage.TEXT), read_tu),
         Surface("packed", make_packed, spoil_packed, read_packed),

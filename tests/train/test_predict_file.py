@@ -206,11 +206,12 @@ def test_a_killed_prediction_is_resumed(model, tmp_path):
     assert names == {"in.csv", "out.csv", "whole.csv"}
 
 
-def test_another_table_is_not_resumed(model, tmp_path):
-    class Interrupting(Stops):
-        def stop(self):
-            raise Interrupted
+class Interrupting(Stops):
+    def stop(self):
+        raise Interrupted
 
+
+def test_another_table_is_not_resumed(model, tmp_path):
     table, output = long_table(tmp_path / "in.csv", 3), tmp_path / "out.csv"
     with pytest.raises(Interrupted):
         predict_file(Interrupting(load(model).models), table, output)
@@ -221,3 +222,16 @@ def test_another_table_is_not_resumed(model, tmp_path):
     (tmp_path / "out.csv.part.json").unlink()
     predict_file(load(model), table, output)
     assert len(rows_of(output)) == len(rows_of(table))
+
+
+def test_rows_that_were_changed_are_not_resumed(model, tmp_path):
+    table, output = long_table(tmp_path / "in.csv", 3), tmp_path / "out.csv"
+    with pytest.raises(Interrupted):
+        predict_file(Interrupting(load(model).models), table, output)
+    part = tmp_path / "out.csv.part"
+    part.write_text(part.read_text().replace("CCO,", "CCN,", 1))
+    with pytest.raises(DataError, match=str(part)):
+        predict_file(load(model), table, output, FileOptions(resume=True))
+    part.unlink()
+    with pytest.raises(DataError, match=str(part)):
+        predict_file(load(model), table, output, FileOptions(resume=True))

@@ -66,6 +66,26 @@ def test_a_space_that_cannot_be_searched(tmp_path, space, word):
         tune(small_config(tmp_path), space=space)
 
 
+def test_a_killed_process_leaves_half_a_line(tmp_path):
+    config = small_config(tmp_path, training={"epochs": 1})
+    study = tune(config, trials=1, space=QUICK).folder / "study.journal"
+    whole = study.read_bytes()
+    study.write_bytes(whole + b'{"op_code": 4, "wor')
+    again = tune(config, trials=2, space=QUICK).study
+    assert len(again.get_trials(states=[TrialState.COMPLETE])) == 2
+    assert study.read_bytes().startswith(whole)
+
+    study.write_bytes(whole + b"{]\n")  # damaged
+    with pytest.raises(ConfigError, match=str(study)):
+        tune(config, trials=2, space=QUICK)
+
+
+def test_a_space_in_a_file_is_named(tmp_path):
+    (tmp_path / "space.yaml").write_text("model.hidden: [0]")
+    with pytest.raises(ConfigError, match=str(tmp_path / "space.yaml")):
+        tune(small_config(tmp_path), space=tmp_path / "space.yaml")
+
+
 def test_the_default_space_fits_every_table(tmp_path):
     file = tmp_path / "space.yaml"
     file.write_text(yaml.safe_dump(SPACE))

@@ -51,7 +51,6 @@ def tune(
     from fullrank.cli.train import resolve, show_summary, stopping_politely
     from fullrank.report.run_page import write_run_page
     from fullrank.report.tune_page import write_tune_page
-    from fullrank.train.tune import read_space
     from fullrank.train.tune import tune as search
 
     about = {
@@ -70,7 +69,7 @@ def tune(
             config,
             trials,
             duration,
-            None if space is None else read_space(space),
+            space,
             storage,
             None if quiet else console,
         )

@@ -14,6 +14,7 @@ import gzip
 import io
 import re
 import sys
+import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import chain, pairwise
@@ -149,7 +150,7 @@ def open_table(file: str | Path) -> Iterator[TableReader]:
         raise DataError(
             f"{file} is not UTF-8 text ({error}); save it as UTF-8"
         ) from None
-    except (gzip.BadGzipFile, EOFError) as error:
+    except (gzip.BadGzipFile, zlib.error, EOFError) as error:
         raise DataError(f"{file} is not a complete gzip file: {error}") from None
     except OSError as error:
         if error.filename != str(file):  # of another file that the caller has opened
@@ -233,22 +234,39 @@ def _smi_table(file: Path, stream: IO[str]) -> TableReader:
 
 
 def _parquet_table(file: Path) -> TableReader:
-    import pyarrow
     from pyarrow import parquet
 
-    try:
+    with _parquet_errors(file):
         content = parquet.ParquetFile(file)
-    except pyarrow.ArrowInvalid as error:
-        raise DataError(f"{file} is not a Parquet file: {error}") from None
 
     def rows() -> Iterator[Row]:
+        number = 1
         batches = content.iter_batches(batch_size=1000)
-        columns = (batch.to_pydict().values() for batch in batches)
-        values = chain.from_iterable(zip(*each, strict=True) for each in columns)
-        for number, row in enumerate(values, start=2):
-            yield Row(number, ["" if cell is None else str(cell) for cell in row])
+        while True:
+            with _parquet_errors(file):
+                batch = next(batches, None)
+                if batch is None:
+                    return
+                columns = batch.to_pydict().values()
+            for row in zip(*columns, strict=True):
+                number += 1
+                yield Row(number, ["" if cell is None else str(cell) for cell in row])
 
     return TableReader(file, content.schema_arrow.names, rows())
+
+
+@contextmanager
+def _parquet_errors(file: Path) -> Iterator[None]:
+    """Turn the errors that pyarrow raises for a damaged file into a `DataError`."""
+    import pyarrow
+
+    try:
+        yield
+    except (pyarrow.ArrowException, OSError, ValueError, OverflowError) as error:
+        if getattr(error, "filename", None) is not None:  # it cannot be opened
+            raise
+        reason = str(error).strip().partition("\n")[0]
+        raise DataError(f"{file} is not a valid Parquet file: {reason}") from None
 
 
 def _sdf_table(file: Path) -> TableReader:

@@ -292,7 +292,7 @@ def _curves(runs: Sequence[RunFolder], metric: str) -> "go.Figure":
         curve = run.curve
         for part, dash in (("valid", "solid"), ("test", "solid"), ("train", "dot")):
             name = f"{part}_{metric}"
-            if name not in curve.rows[0]:
+            if not any(name in row for row in curve.rows):
                 continue
             figure.add_scatter(
                 x=[epoch + 1 for epoch in range(len(curve))],

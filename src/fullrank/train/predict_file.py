@@ -4,6 +4,7 @@ However long a file is, only a few blocks of it are in memory. What is written h
 final name only when it is complete; what a killed program leaves behind is resumed.
 """
 
+import hashlib
 import io
 import os
 from collections import deque
@@ -148,11 +149,19 @@ class _Progress(Record):
         key: What is predicted for what.
         size: In bytes, of the rows that are complete.
         count: Of these rows.
+        sha256: Of all this and of the rows.
     """
 
     key: str
     size: int
     count: PredictionCount
+    sha256: str
+
+    @classmethod
+    def of(cls, key: str, size: int, count: PredictionCount, rows: str) -> "_Progress":
+        """The progress with its checksum; ``rows`` is the hash of the rows."""
+        sha256 = digest_of([key, size, asdict(count), rows])
+        return cls(key=key, size=size, count=count, sha256=sha256)
 
 
 class _Unfinished:
@@ -163,7 +172,7 @@ class _Unfinished:
         self.part = file.with_name(f"{file.name}.part")
         self._note = file.with_name(f"{file.name}.part.json")
         self._delimiter = delimiter_of(file)
-        self.count, self._size = PredictionCount(), 0
+        self.count, self._size, self._hash = PredictionCount(), 0, hashlib.sha256()
         if self._note.exists():
             self._continue(_Progress.read(self._note), resume)
 
@@ -178,10 +187,20 @@ class _Unfinished:
                 f"{self.part} holds {rows}, of another model, for another input or "
                 f"with other options; delete {self._note} to begin anew"
             )
-        if not self.part.exists() or self.part.stat().st_size < before.size:
-            raise DataError(f"{self.part} has lost rows; delete {self._note}")
+        self._read_rows(before.size)
+        found = self._hash.hexdigest()
+        if before != _Progress.of(before.key, self._size, before.count, found):
+            raise DataError(
+                f"{self.part} or {self._note} is damaged; delete both to start again"
+            )
         self.count = replace(before.count, resumed=before.count.total)
-        self._size = before.size
+
+    def _read_rows(self, size: int) -> None:
+        """Hash the rows that are complete."""
+        with self.part.open("rb") if self.part.exists() else io.BytesIO() as stream:
+            while block := stream.read(max(0, min(size - self._size, 2**20))):
+                self._hash.update(block)
+                self._size += len(block)
 
     def __enter__(self) -> "_Unfinished":
         # Unbuffered: what is noted as written is written.
@@ -203,7 +222,8 @@ class _Unfinished:
     def append(self, rows: Rows) -> None:
         self._write(rows)
         self.count = self.count.plus(rows)
-        now = _Progress(key=self._key, size=self._size, count=self.count)
+        rows_so_far = self._hash.hexdigest()
+        now = _Progress.of(self._key, self._size, self.count, rows_so_far)
         now.write(self._note)
 
     def complete(self) -> None:
@@ -214,6 +234,7 @@ class _Unfinished:
     def _write(self, rows: Iterable[Sequence[Any]]) -> None:
         content = memoryview(table_text(rows, self._delimiter).encode())
         self._size += len(content)
+        self._hash.update(content)
         while content:
             content = content[self._stream.write(content) :]
 

@@ -4,7 +4,10 @@ The study lives in a file or a database, so several processes or machines may wo
 it, and a search that was killed goes on with the trials that it finished.
 """
 
-from collections.abc import Mapping
+import json
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,8 +17,8 @@ import optuna
 import yaml
 from lightning.pytorch.callbacks import Callback
 from optuna.storages import BaseStorage, JournalStorage, RDBStorage
-from optuna.storages.journal import JournalFileBackend
-from optuna.study import MaxTrialsCallback, Study
+from optuna.storages.journal import JournalFileBackend, JournalFileSymlinkLock
+from optuna.study import MaxTrialsCallback, Study, StudyDirection
 from optuna.trial import FrozenTrial, Trial, TrialState
 from rich.console import Console
 
@@ -82,7 +85,7 @@ def tune(
     config: Config,
     trials: int = 50,
     seconds: float | None = None,
-    space: Mapping[str, Any] | None = None,
+    space: Mapping[str, Any] | str | Path | None = None,
     storage: str | None = None,
     console: Console | None = None,
 ) -> Tuned:
@@ -95,24 +98,28 @@ def tune(
         config: Where to start; what ``space`` does not name stays as it is.
         trials: How many the study has in the end, those of all processes together.
         seconds: Begin no trial after this time.
-        space: What to change, in the form of `SPACE`.
+        space: What to change, in the form of `SPACE`, or a YAML file with it.
         storage: The URL of a database, such as ``sqlite:///study.db``; a file in the
             folder of the study by default.
         console: Where to show progress.
     """
-    space = dict(SPACE if space is None else space)
-    _check_space(config, space)
-    key = digest_of([config.determining(), space])[:12]
+    searched = _checked_space(config, SPACE if space is None else space)
+    key = digest_of([config.determining(), searched])[:12]
     folder = config.runs / f"tune-{config.data.label}-{key}"
     folder.mkdir(parents=True, exist_ok=True)
-    search = _Search(config, space, folder, console)
-    study = search.open_study(_storage(storage, folder), folder.name)
-    if len(study.get_trials(deepcopy=False, states=_FINISHED)) < trials:
+    search = _Search(config, searched, folder, console)
+    place = storage or str(folder / "study.journal")
+    direction = search.direction()
+    with _study_errors(place):
+        study = search.open_study(_storage(storage, place), folder.name, direction)
+        finished = len(study.get_trials(deepcopy=False, states=_FINISHED))
+    if finished < trials:
         enough = MaxTrialsCallback(trials, states=_FINISHED)
         study.optimize(search.trial, timeout=seconds, callbacks=[enough, search.report])
     if not study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,)):
         raise RunError(f"no trial of the study in {folder} was completed; allow more")
-    best = _changed(config, study.best_params)
+    with _study_errors(place):
+        best = _changed(config, study.best_params)
     write_text(folder / "best.yaml", best.text())
     summary = run_experiment(best, console=console, wait=_SECONDS_TO_WAIT)
     return Tuned(folder, best, study, summary)
@@ -134,15 +141,22 @@ class _Search:
         self.console = console
         self._datasets: dict[str, GraphDataset] = {}
 
-    def open_study(self, storage: BaseStorage, name: str) -> Study:
-        optuna.logging.set_verbosity(optuna.logging.WARNING)
+    def direction(self) -> StudyDirection:
+        """Whether the metric of the data set is to be minimised or maximised."""
         dataset = self._dataset(self.config)
         several = dataset.task == "regression" and len(dataset.targets) > 1
         metric = "std_mae" if several else dataset.metric
+        lower = metric in LOWER_IS_BETTER
+        return StudyDirection.MINIMIZE if lower else StudyDirection.MAXIMIZE
+
+    def open_study(
+        self, storage: BaseStorage, name: str, direction: StudyDirection
+    ) -> Study:
+        optuna.logging.set_verbosity(optuna.logging.WARNING)
         study = optuna.create_study(
             storage=storage,
             study_name=name,
-            direction="minimize" if metric in LOWER_IS_BETTER else "maximize",
+            direction=direction,
             pruner=optuna.pruners.MedianPruner(n_startup_trials=5, n_warmup_steps=5),
             load_if_exists=True,
         )
@@ -195,14 +209,56 @@ class _Pruning(Callback):
             raise optuna.TrialPruned
 
 
-def _storage(url: str | None, folder: Path) -> BaseStorage:
-    if url is None:
-        return JournalStorage(JournalFileBackend(str(folder / "study.journal")))
-    try:
+def _storage(url: str | None, place: str) -> BaseStorage:
+    if url is not None:
         return RDBStorage(url, heartbeat_interval=60)
-    except Exception as error:  # of whichever database it is
-        reason = str(error).partition("\n")[0]
-        raise ConfigError(f"cannot open the database {url!r}: {reason}") from error
+    lock = JournalFileSymlinkLock(place)
+    lock.acquire()
+    try:
+        _cut_incomplete_line(Path(place))
+    finally:
+        lock.release()
+    return JournalStorage(JournalFileBackend(place, lock))
+
+
+def _cut_incomplete_line(journal: Path) -> None:
+    """Remove what a killed process left of a line: Optuna would append to it."""
+    if not journal.exists():
+        return
+    content = journal.read_bytes()
+    complete = content[: content.rfind(b"\n") + 1]
+    if complete != content:
+        os.truncate(journal, len(complete))
+    if complete:
+        json.loads(complete.splitlines()[-1])  # Optuna notices only when it appends
+
+
+@contextmanager
+def _study_errors(place: str) -> Iterator[None]:
+    """Turn any error about a study or its database into a `ConfigError`: which ones
+    there are depends on Optuna and on the database."""
+    try:
+        yield
+    except Exception as error:
+        reason = str(error).partition("\n")[0] or type(error).__name__
+        raise ConfigError(
+            f"cannot read the study in {place}: {reason}; restore it, or move it away "
+            f"to start again"
+        ) from error
+
+
+def _checked_space(
+    config: Config, space: Mapping[str, Any] | str | Path
+) -> dict[str, Any]:
+    if isinstance(space, Mapping):
+        _check_space(config, space)
+        return dict(space)
+    read = read_space(space)
+    try:
+        _check_space(config, read)
+    except ConfigError as error:
+        raise ConfigError(f"{space}: {error}") from None
+    return read
 
 
 def _check_space(config: Config, space: Mapping[str, Any]) -> None:
