@@ -3,7 +3,10 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 import time
+from functools import partial
+from importlib import import_module
 from pathlib import Path
 
 import psutil
@@ -46,17 +49,18 @@ def test_only_the_item_that_crashes_is_lost(workers):
         assert "SIGSEGV" in found[place]
 
 
-def test_an_item_whose_worker_is_killed_gets_a_second_chance(tmp_path):
-    def once(item):
-        file = tmp_path / str(item)
-        if item == 2 and not file.exists():
-            file.touch()
-            os.kill(os.getpid(), signal.SIGKILL)
-        if item == 4:
-            os.kill(os.getpid(), signal.SIGKILL)
-        return item
+def killed_once_or_always(folder, item):
+    file = folder / str(item)
+    if item == 2 and not file.exists():
+        file.touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    if item == 4:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return item
 
-    found = list(map_in_workers(once, range(6)))
+
+def test_an_item_whose_worker_is_killed_gets_a_second_chance(tmp_path):
+    found = list(map_in_workers(partial(killed_once_or_always, tmp_path), range(6)))
     assert [r for r in found if not isinstance(r, DataError)] == [0, 1, 2, 3, 5]
     assert "SIGKILL" in str(found[4])
 
@@ -84,16 +88,16 @@ def test_items_are_asked_for_when_they_are_needed():
 
 def test_an_error_in_the_items_ends_the_workers():
     def items():
-        yield "pid"
+        yield from ["pid", "pid", "pid"]
         raise DataError("broken table")
 
     before = set(psutil.Process().children())
     with pytest.raises(DataError, match="broken table"):
-        list(map_in_workers(work, items(), items_at_once=1))
-    assert set(psutil.Process().children()) <= before
+        list(map_in_workers(work, items(), workers=3, items_at_once=1))
+    assert len(set(psutil.Process().children()) - before) <= 2
 
 
-def test_workers_end_with_the_iterator():
+def test_busy_workers_end_with_the_iterator():
     found = map_in_workers(work, ["pid"] * 10, workers=2, items_at_once=1)
     pids = {next(found) for _ in range(4)}
     assert len(pids) == 2
@@ -101,45 +105,70 @@ def test_workers_end_with_the_iterator():
     assert not any(psutil.pid_exists(pid) for pid in pids)
 
 
-def test_an_interrupt_while_a_worker_starts_is_not_lost():
-    """It arrives in the middle of the fork, where Python swallows exceptions."""
-    asked = []
+def test_an_idle_worker_is_used_again_for_another_function():
+    first = list(map_in_workers(work, ["pid"]))
+    assert list(map_in_workers(triple, range(5))) == [0, 3, 6, 9, 12]
+    assert list(map_in_workers(work, ["pid"])) == first
+    os.kill(first[0], signal.SIGKILL)
+    assert list(map_in_workers(work, [1, 2])) == [2, 4]
 
-    def interrupt():
-        if asked:
-            asked.pop()
-            signal.raise_signal(signal.SIGINT)
 
-    os.register_at_fork(before=interrupt)
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+def triple(item):
+    return 3 * item
+
+
+def imported_from(folder, name):
+    sys.path.insert(0, str(folder))
+    return import_module(name).VALUE
+
+
+def test_a_lock_that_another_thread_holds_does_not_matter(tmp_path, monkeypatch):
+    """Here that of a module; a fork copies it, and nobody ever releases the copy."""
+    held, release = threading.Event(), threading.Event()
+    monkeypatch.setattr(sys, "hold", (held, release), raising=False)
+    (tmp_path / "slowly_imported.py").write_text(
+        "import sys\n"
+        "if hasattr(sys, 'hold'):\n"
+        "    sys.hold[0].set()\n"
+        "    sys.hold[1].wait()\n"
+        "VALUE = 7\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    thread = threading.Thread(target=import_module, args=("slowly_imported",))
+    thread.start()
     try:
-        asked.append(1)
-        with pytest.raises(KeyboardInterrupt):
-            list(map_in_workers(work, [1]))
-        assert list(map_in_workers(work, [1])) == [2]
+        assert held.wait(60)
+        import_it = partial(imported_from, tmp_path)
+        assert list(map_in_workers(import_it, ["slowly_imported"])) == [7]
     finally:
-        signal.signal(signal.SIGINT, before)
+        release.set()
+        thread.join()
 
 
 PARENT = """
-import os, sys, time
-sys.path[:0] = sys.argv[1:]
+import sys
+sys.path[:0] = sys.argv[2:]
+from functools import partial
 from fullrank.data.workers import map_in_workers
+from tests.data.test_workers import wait_long
 
-def work(item):
-    print(os.getpid(), flush=True)
-    time.sleep(600)
-
-list(map_in_workers(work, range(2), workers=2, items_at_once=1))
+list(map_in_workers(partial(wait_long, sys.argv[1]), range(2), 2, items_at_once=1))
 """
 
 
+def wait_long(folder, item):
+    (Path(folder) / str(os.getpid())).touch()
+    time.sleep(600)
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-def test_workers_end_when_their_parent_is_killed():
+def test_workers_end_when_their_parent_is_killed(tmp_path):
     """They are in the middle of their work; Ctrl-C leaves them to their parent."""
-    command = [sys.executable, "-c", PARENT, *sys.path]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as parent:
-        pids = [int(parent.stdout.readline()) for _ in range(2)]
+    command = [sys.executable, "-c", PARENT, tmp_path, *sys.path]
+    with subprocess.Popen(command) as parent:
+        while len(pids := [int(file.name) for file in tmp_path.iterdir()]) < 2:
+            assert parent.poll() is None
+            time.sleep(0.05)
         assert all(map(ignores_ctrl_c, pids))
         parent.kill()
     deadline = time.monotonic() + 60

@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from fullrank.data.ogb_features import ogb_features
+
 if TYPE_CHECKING:
     from rdkit import Chem
 
@@ -208,7 +210,6 @@ def _as_categories(**values: np.ndarray) -> np.ndarray:
 @cache
 def _categories() -> Mapping[str, np.ndarray]:
     """For each of OGB's lists, the position of the value that a byte stands for."""
-    from ogb.utils.features import allowable_features
     from rdkit.Chem import rdchem
 
     meanings: dict[str, Callable[[int], Any]] = {
@@ -219,7 +220,7 @@ def _categories() -> Mapping[str, np.ndarray]:
         "formal_charge": lambda byte: byte - 256 if byte > 127 else byte,
     }
     found = {}
-    for key, values in allowable_features.items():
+    for key, values in ogb_features().allowable_features.items():
         name = key.removeprefix("possible_").removesuffix("_list")
         meaning = meanings.get(name, int)
         other = len(values) - 1 if values[-1] == "misc" else _NO_CATEGORY

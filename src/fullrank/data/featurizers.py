@@ -5,7 +5,6 @@ A featurizer is saved with the model, and used again to predict with it.
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple
 
@@ -36,7 +35,6 @@ from fullrank.data.molecules import (
     molecule,
     parsed,
     rdkit_failures,
-    reads_binaries,
 )
 from fullrank.data.options import Options
 from fullrank.data.packed.graphs import Field, Graph, PackedGraphs
@@ -283,16 +281,22 @@ def featurize(
     The work is done in processes of its own: a molecule that crashes RDKit is one
     reason. Only a block for each worker is in memory.
     """
-    load_chemistry()
+    need_chemistry()
     return map_blocks(reading, blocks, workers)
 
 
-def load_chemistry() -> None:
-    """Import what featurizers need, once here instead of in every worker."""
-    for package, module in (("rdkit", "rdkit.Chem"), ("ogb", "ogb.utils.features")):
-        need(package)
-        import_module(module)
-    reads_binaries()
+def fingerprints_of(
+    featurizer: SmilesFeaturizer, smiles: Sequence[str | DataError]
+) -> np.ndarray:
+    """The fingerprints of those molecules that the featurizer reads."""
+    mols = featurizer.molecules(smiles)
+    return fingerprints([mol for mol in mols if not isinstance(mol, DataError)])
+
+
+def need_chemistry() -> None:
+    """Say what to install here, not in a worker."""
+    need("rdkit")
+    need("ogb")
 
 
 def _present(mol: "Chem.Mol | None") -> "Chem.Mol":

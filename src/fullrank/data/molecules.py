@@ -12,6 +12,7 @@ import numpy as np
 
 from fullrank.data.atom_tables import tables
 from fullrank.data.features import Features
+from fullrank.data.ogb_features import ogb_features
 from fullrank.data.packed.graphs import Field, Graph, Part
 from fullrank.data.workers import for_each
 from fullrank.errors import DataError, quoted
@@ -140,15 +141,13 @@ def graphs_from_molecules(
 
 def graph_from_molecule(mol: "Chem.Mol") -> Graph:
     """Atoms and bonds with OGB's features, to be packed with `MOLECULE_FIELDS`."""
-    need("ogb")
-    from ogb.utils.features import atom_to_feature_vector, bond_to_feature_vector
-
-    atoms = [atom_to_feature_vector(atom) for atom in mol.GetAtoms()]
+    ogb = ogb_features()
+    atoms = [ogb.atom_to_feature_vector(atom) for atom in mol.GetAtoms()]
     ends, bonds = [], []
     for bond in mol.GetBonds():
         ends.append((bond.GetBeginAtomIdx(), bond.GetEndAtomIdx()))
         try:
-            bonds.append(bond_to_feature_vector(bond))
+            bonds.append(ogb.bond_to_feature_vector(bond))
         except ValueError as error:
             raise DataError(f"OGB's features lack {bond.GetStereo()}") from error
     return _graph(
@@ -187,12 +186,10 @@ def reads_binaries() -> bool:
 
 def molecule_features() -> tuple[Features, Features]:
     """OGB's nine atom and three bond features."""
-    need("ogb")
-    from ogb.utils.features import get_atom_feature_dims, get_bond_feature_dims
-
+    ogb = ogb_features()
     return (
-        Features("categorical", _ATOMS, tuple(get_atom_feature_dims())),
-        Features("categorical", _BONDS, tuple(get_bond_feature_dims())),
+        Features("categorical", _ATOMS, tuple(ogb.get_atom_feature_dims())),
+        Features("categorical", _BONDS, tuple(ogb.get_bond_feature_dims())),
     )
 
 

@@ -3,19 +3,23 @@
 A worker gets a block of items at a time. When it dies, a new one finds out which items
 it died of; these become errors, and the block is computed again with the errors in
 their place.
+
+A worker is a new interpreter, not a fork: a fork copies the locks that other threads
+hold at that moment, and waits for them forever.
 """
 
+import atexit
 import ctypes
 import faulthandler
-import multiprocessing
 import os
+import pickle
 import signal
+import subprocess
 import sys
-import threading
 import traceback
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from functools import partial
 from itertools import islice
 from typing import Any, TypeVar
@@ -25,9 +29,8 @@ from fullrank.errors import DataError
 T = TypeVar("T")
 R = TypeVar("R")
 _LINUX = sys.platform == "linux"
-# A fork starts in milliseconds; elsewhere it is not safe beside other threads.
-_context: Any = multiprocessing.get_context("fork" if _LINUX else "spawn")
 _PR_SET_PDEATHSIG = 1
+_MOST_IDLE = 2
 
 
 def available_cpus() -> int:
@@ -59,8 +62,8 @@ def map_blocks(
     """``function`` of each block, in order, computed in up to ``workers`` processes.
 
     Args:
-        function: Is given a block again with a `DataError` in place of each item that
-            crashes the process.
+        function: Can be pickled. Is given a block again with a `DataError` in place of
+            each item that crashes the process.
         blocks: Only one for each worker is in memory.
     """
     waiting = iter(blocks)
@@ -68,7 +71,7 @@ def map_blocks(
     busy: deque[_Worker] = deque()  # the one with the oldest block first
     try:
         for block in islice(waiting, max(workers, 1)):
-            team.append(_Worker(function))
+            team.append(_hire(function))
             team[-1].send(block)
             busy.append(team[-1])
         while busy:
@@ -81,7 +84,7 @@ def map_blocks(
             yield result
     finally:
         for worker in team:
-            worker.end()
+            _dismiss(worker)
 
 
 def for_each(
@@ -115,24 +118,38 @@ class _Worker:
     other to empty a full pipe.
     """
 
-    def __init__(self, function: Callable[[Any], Any]) -> None:
-        self._function = function
-        self._block: list[Any] = []
+    def __init__(self) -> None:
         self._start()
 
     def _start(self) -> None:
-        self._connection, theirs = _context.Pipe()
-        self._process = _context.Process(
-            target=_serve, args=(self._function, theirs, os.getpid()), daemon=True
+        code = (
+            f"import sys; sys.path[:] = {sys.path!r}; "
+            f"from fullrank.data.workers import _serve; _serve({os.getpid()})"
         )
-        with _interrupts_held_back():
-            self._process.start()
-            theirs.close()
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", code],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env={**os.environ, "OMP_NUM_THREADS": "1"},
+            start_new_session=True,  # Ctrl-C is for the parent
+        )
+        self._told = False
+        self.is_busy = False
+
+    def take(self, function: Callable[[Any], Any]) -> None:
+        """Compute this function from now on."""
+        self._function = function
+        self._told = False
 
     def send(self, block: list[Any]) -> None:
         self._block = block
-        with suppress(OSError):  # a worker that has died is noticed by `result`
-            self._connection.send(block)
+        self.is_busy = True
+        function = None if self._told else self._function
+        self._told = True
+        assert self._process.stdin is not None
+        with suppress(BrokenPipeError):  # `result` notices a worker that has died
+            self._process.stdin.write(pickle.dumps((function, block)))
+            self._process.stdin.flush()
 
     def result(self) -> Any:
         """The result of the block sent last."""
@@ -173,60 +190,71 @@ class _Worker:
                 self.send(self._block)
 
     def _receive(self) -> Any:
-        # Not by EOF alone: another process may hold the other end open.
-        while not self._connection.poll(1):
-            if not self._process.is_alive() and not self._connection.poll(0):
-                raise _Died
+        assert self._process.stdout is not None
         try:
-            answer = self._connection.recv()
-        except (EOFError, OSError):
+            answer = pickle.load(self._process.stdout)
+        except (EOFError, pickle.UnpicklingError):  # before or in the middle of it
             raise _Died from None
-        if isinstance(answer, Exception):
-            raise answer
+        self.is_busy = False
+        if isinstance(answer, _Raised):
+            raise answer.error
         return answer
 
     def _cause_of_death(self) -> str:
-        self._process.join(timeout=10)  # it is past all that can last
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(timeout=10)  # it is past all that can last
         self.end()
-        code = self._process.exitcode
+        code = self._process.returncode
         if code in (0, 1):  # not a crash: it could not even start
             raise RuntimeError(f"a worker process ended with status {code}")
         return signal.Signals(-code).name if code < 0 else f"status {code}"
 
     def end(self) -> None:
-        self._connection.close()
         self._process.kill()
-        self._process.join()
+        self._process.wait()
+        for stream in (self._process.stdin, self._process.stdout):
+            assert stream is not None
+            with suppress(BrokenPipeError):
+                stream.close()
 
 
-@contextmanager
-def _interrupts_held_back() -> Iterator[None]:
-    """Raise no KeyboardInterrupt while a process starts.
+class _Raised:
+    """What a function raised."""
 
-    Python swallows one that arrives in the middle of a fork, and in the new process it
-    would be one too many.
-    """
-    if threading.current_thread() is not threading.main_thread():
-        yield  # signals are handled in the main thread
-        return
-    arrived: list[int] = []
-    before = {
-        number: signal.signal(number, lambda number, _: arrived.append(number))
-        for number in (signal.SIGINT, signal.SIGTERM)
-    }
+    def __init__(self, error: Exception) -> None:
+        self.error = error
+
+
+# Between two uses some workers wait: to start one takes most of a second. The key is
+# the process that they belong to, because a fork of it inherits this list.
+_idle: dict[int, list[_Worker]] = {}
+
+
+def _hire(function: Callable[[Any], Any]) -> _Worker:
     try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler or signal.SIG_DFL)
-        if arrived:
-            signal.raise_signal(arrived[0])
+        worker = _idle.setdefault(os.getpid(), []).pop()
+    except IndexError:
+        worker = _Worker()
+    worker.take(function)
+    return worker
 
 
-def _serve(function: Callable[[Any], Any], connection: Any, parent: int) -> None:
-    """The life of a worker: it ends with its parent and leaves Ctrl-C to it."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+def _dismiss(worker: _Worker) -> None:
+    waiting = _idle.setdefault(os.getpid(), [])
+    if worker.is_busy or len(waiting) >= _MOST_IDLE:
+        worker.end()
+    else:
+        waiting.append(worker)
+
+
+@atexit.register
+def _dismiss_all() -> None:
+    for worker in _idle.pop(os.getpid(), []):
+        worker.end()
+
+
+def _serve(parent: int) -> None:
+    """The life of a worker, which ends with its parent."""
     if _LINUX:
         import resource
 
@@ -234,13 +262,19 @@ def _serve(function: Callable[[Any], Any], connection: Any, parent: int) -> None
         if os.getppid() != parent:  # it died before the line above
             os._exit(1)
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     faulthandler.disable()  # a crash is expected here and reported by the parent
-    with suppress(EOFError):
+    answers = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # what a library prints is not an answer
+    function: Any = None
+    with suppress(EOFError, BrokenPipeError):
         while True:
-            block = connection.recv()
+            new, block = pickle.load(sys.stdin.buffer)
+            function = new or function
             try:
-                answer = function(block)
+                answer = pickle.dumps(function(block))
             except Exception as error:
                 error.add_note(traceback.format_exc())
-                answer = error
-            connection.send(answer)
+                answer = pickle.dumps(_Raised(error))
+            answers.write(answer)
+            answers.flush()

@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from fullrank.data.featurizers import Featurized, MoleculeFeaturizer, load_chemistry
+from fullrank.data.featurizers import Featurized, MoleculeFeaturizer, need_chemistry
 from fullrank.errors import ConfigError
 from fullrank.serve.batching import Batcher, TimeLimited
 from fullrank.train.predict import NOTE, REASON, SIMILARITY, Predictor, load_predictor
@@ -107,7 +107,7 @@ class ServedModel:
         room: int,
         workers: int = 1,
     ) -> None:
-        load_chemistry()
+        need_chemistry()
         self.name, self.predictor, self.interval = name, predictor, interval
         self.columns = predictor.all_columns(interval)
         #: The columns that hold numbers.

@@ -12,10 +12,12 @@ import torch
 from torch import Tensor
 
 from fullrank.data import GraphDataset, MoleculeFeaturizer, PackedGraphs, QM9Featurizer
-from fullrank.data.featurizers import SmilesFeaturizer, load_chemistry
-from fullrank.data.fingerprints import fingerprints
+from fullrank.data.featurizers import (
+    SmilesFeaturizer,
+    fingerprints_of,
+    need_chemistry,
+)
 from fullrank.data.workers import available_cpus, batched, map_blocks
-from fullrank.errors import DataError
 from fullrank.train.model import Seen
 
 #: How many training molecules a model keeps fingerprints of.
@@ -60,21 +62,14 @@ def training_fingerprints(
     dataset: GraphDataset, train: np.ndarray, seed: int = 0
 ) -> Tensor:
     """Fingerprints of all training molecules, or of a random sample: ``[K, 128]``."""
-    load_chemistry()
+    need_chemistry()
     order = np.random.default_rng(seed).permutation(train)[:MOST_MOLECULES]
     texts = dataset.texts("smiles")
     smiles = (texts[int(index)] for index in np.sort(order))
     blocks = batched(smiles, 512)
-    read = partial(_fingerprints, cast(SmilesFeaturizer, dataset.featurizer))
+    read = partial(fingerprints_of, cast(SmilesFeaturizer, dataset.featurizer))
     made = map_blocks(read, blocks, available_cpus())
     return torch.from_numpy(np.concatenate(list(made)))
-
-
-def _fingerprints(
-    featurizer: SmilesFeaturizer, smiles: list[str | DataError]
-) -> np.ndarray:
-    mols = featurizer.molecules(smiles)
-    return fingerprints([mol for mol in mols if not isinstance(mol, DataError)])
 
 
 def _elements(graphs: PackedGraphs) -> np.ndarray:

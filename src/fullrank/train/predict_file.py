@@ -18,16 +18,12 @@ from typing import Any
 from fullrank import interrupt
 from fullrank.data.cache import shown
 from fullrank.data.featurizers import (
-    Featurized,
     GraphFeaturizer,
-    Reading,
     featurize,
-    load_chemistry,
+    need_chemistry,
 )
 from fullrank.data.files import content_digest
-from fullrank.data.molecules import rdkit_failures
-from fullrank.data.packed.graphs import Graph
-from fullrank.data.sdf import sdf_texts
+from fullrank.data.sdf import read_entries, sdf_texts
 from fullrank.data.tables import (
     TableReader,
     delimiter_of,
@@ -35,7 +31,7 @@ from fullrank.data.tables import (
     open_table,
     table_text,
 )
-from fullrank.data.workers import available_cpus, batched, for_each, map_blocks
+from fullrank.data.workers import available_cpus, batched, map_blocks
 from fullrank.errors import ConfigError, DataError, FullrankError
 from fullrank.interrupt import Interrupted, stoppable
 from fullrank.train.config import digest_of
@@ -308,7 +304,7 @@ def _kept_columns(
 def _sdf_rows(
     predictor: Predictor, source: Path, options: FileOptions, skip: int
 ) -> Iterator[Rows]:
-    load_chemistry()
+    need_chemistry()
     new = [options.prefix + name for name in predictor.all_columns(options.interval)]
     yield [["name", "smiles", *new]]
     names: deque[list[str]] = deque()
@@ -320,40 +316,11 @@ def _sdf_rows(
             names.append([text.partition("\n")[0].strip() for text in block])
             yield block
 
-    read = partial(_read_entries, predictor.reading)
+    read = partial(read_entries, predictor.reading)
     workers = options.workers or available_cpus()
     for smiles, made in map_blocks(read, entries(), workers):
         cells = [list(pair) for pair in zip(names.popleft(), smiles, strict=True)]
         yield _joined(cells, predictor.rows(made, options.interval))
-
-
-def _read_entries(
-    reading: Reading, texts: Sequence[str | DataError]
-) -> tuple[list[str], Featurized]:
-    """The SMILES and the graphs of entries."""
-    from rdkit import Chem, rdBase
-
-    def molecule(text: str) -> Chem.Mol:
-        stream = io.BytesIO(f"{text}$$$$\n".encode())
-        remove = not reading.featurizer.keeps_hydrogens
-        mol = next(Chem.ForwardSDMolSupplier(stream, removeHs=remove), None)
-        if mol is None:
-            raise DataError("RDKit cannot read this entry")
-        return mol
-
-    def smiles(mol: Chem.Mol) -> str:
-        with rdkit_failures("this entry"):
-            return Chem.MolToSmiles(Chem.RemoveHs(mol))
-
-    def graph(mol: Chem.Mol) -> Graph:
-        with rdkit_failures("this entry"):
-            return reading.featurizer.from_molecule(mol)
-
-    with rdBase.BlockLogs():
-        mols = for_each(molecule, texts)
-        written = for_each(smiles, mols)
-        made = reading.pack(mols, for_each(graph, mols))
-    return ["" if isinstance(text, DataError) else text for text in written], made
 
 
 def _folder_rows(

@@ -22,7 +22,7 @@ from fullrank.data.featurizers import (
     Featurized,
     MoleculeFeaturizer,
     Reading,
-    load_chemistry,
+    need_chemistry,
 )
 from fullrank.data.files import content_digest, fits_float32
 from fullrank.data.molecules import (
@@ -206,7 +206,7 @@ class _Preparation:
 
     def write_to(self, folder: Path, progress: bool) -> None:
         """Pack the usable rows."""
-        load_chemistry()
+        need_chemistry()
         file = Path(self._options.name)
         with open_table(file) as table:
             self._table = table
