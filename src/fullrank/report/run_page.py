@@ -71,7 +71,7 @@ def write_run_page(folder: Path, dataset: GraphDataset, part: str = "test") -> P
     sections += [
         Section("Learning curves", [Figure(_curves(runs, first.metric))]),
         Section("Data", list(_data(runs[0], dataset))),
-        Section("Configuration", [_configuration(config)]),
+        Section("Configuration", [configuration(config)]),
     ]
     machine = runs[0].environment
     provenance = {
@@ -91,7 +91,7 @@ def write_run_page(folder: Path, dataset: GraphDataset, part: str = "test") -> P
     return page
 
 
-def _configuration(config: Config) -> Fragment:
+def configuration(config: Config) -> Fragment:
     """The configuration as YAML, with names instead of the paths of this machine."""
     data, start = config.data, config.training.start
     hidden: dict[str, Any] = {

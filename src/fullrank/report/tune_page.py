@@ -3,17 +3,15 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from markupsafe import Markup, escape
-
 from fullrank.report.page import (
     Figure,
-    Fragment,
     Section,
     Table,
     Text,
     render_page,
     software,
 )
+from fullrank.report.run_page import configuration
 from fullrank.train.files import write_text
 
 if TYPE_CHECKING:
@@ -54,8 +52,7 @@ def write_tune_page(tuned: "Tuned") -> Path:
     else:
         few = f"With fewer than {FEWEST_TRIALS} complete trials nothing can be said."
         sections.append(Section("Importance", [Text(few)]))
-    text = f"<pre>{escape(tuned.config.text())}</pre>"
-    sections.append(Section("Configuration", [Fragment(Markup(text))]))
+    sections.append(Section("Configuration", [configuration(tuned.config)]))
     provenance = {"study": study.study_name, "run": tuned.summary.experiment}
     page = tuned.folder / "page.html"
     title = f"Search for {tuned.summary.dataset}"

@@ -1,22 +1,29 @@
 """Search for a better configuration on the validation part, with Optuna.
 
 The study lives in a file or a database, so several processes or machines may work on
-it, and a search that was killed goes on with the trials that it finished.
+it. A search that was killed keeps its finished trials, and resumes the other one.
 """
 
 import json
 import os
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import lightning
 import optuna
 import yaml
+from filelock import FileLock, Timeout
 from lightning.pytorch.callbacks import Callback
-from optuna.storages import BaseStorage, JournalStorage, RDBStorage
+from optuna.storages import (
+    BaseStorage,
+    JournalStorage,
+    RDBStorage,
+    RetryHeartbeatStaleTrialCallback,
+)
 from optuna.storages.journal import JournalFileBackend, JournalFileSymlinkLock
 from optuna.study import MaxTrialsCallback, Study, StudyDirection
 from optuna.trial import FrozenTrial, Trial, TrialState
@@ -24,6 +31,7 @@ from rich.console import Console
 
 from fullrank.data import GraphDataset
 from fullrank.errors import ConfigError, RunError
+from fullrank.interrupt import Interrupted
 from fullrank.train.config import (
     Config,
     change_values,
@@ -115,7 +123,11 @@ def tune(
         finished = len(study.get_trials(deepcopy=False, states=_FINISHED))
     if finished < trials:
         enough = MaxTrialsCallback(trials, states=_FINISHED)
-        study.optimize(search.trial, timeout=seconds, callbacks=[enough, search.report])
+        with search.alive():
+            search.take_over(study)
+            study.optimize(
+                search.trial, timeout=seconds, callbacks=[enough, search.report]
+            )
     if not study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,)):
         raise RunError(f"no trial of the study in {folder} was completed; allow more")
     with _study_errors(place):
@@ -139,6 +151,7 @@ class _Search:
         self.space = space
         self.folder = folder
         self.console = console
+        self.process = uuid4().hex
         self._datasets: dict[str, GraphDataset] = {}
 
     def direction(self) -> StudyDirection:
@@ -163,7 +176,32 @@ class _Search:
         study.enqueue_trial(_own_values(self.config, self.space), skip_if_exists=True)
         return study
 
+    @contextmanager
+    def alive(self) -> Iterator[None]:
+        """Hold a lock, which the system releases if this process is killed."""
+        lock = self._lock_of(self.process)
+        try:
+            with FileLock(lock):
+                yield
+        finally:
+            lock.unlink(missing_ok=True)
+
+    def take_over(self, study: Study) -> None:
+        """Queue the trials of processes that were killed."""
+        for trial in study.get_trials(deepcopy=False, states=(TrialState.RUNNING,)):
+            lock = self._lock_of(trial.user_attrs.get("process", ""))
+            if not lock.exists():  # it is about to begin, or on another machine
+                continue
+            with suppress(Timeout), FileLock(lock, timeout=0):
+                study.tell(trial.number, state=TrialState.FAIL, skip_if_finished=True)
+                study.enqueue_trial(trial.params)
+                lock.unlink()
+
+    def _lock_of(self, process: str) -> Path:
+        return self.folder / f".{process}.lock"
+
     def trial(self, trial: Trial) -> float:
+        trial.set_user_attr("process", self.process)
         values = {key: _suggest(trial, key, given) for key, given in self.space.items()}
         config = _changed(self.config, values).changed(
             seeds=self.config.seeds[:1], ensemble=None, runs=self.folder / "trials"
@@ -172,7 +210,12 @@ class _Search:
         identity = identify(config, dataset).id
         trial.set_user_attr("run", identity)
         try:
-            run = run_one(config, dataset, callbacks=[_Pruning(trial)])
+            run = run_one(
+                config, dataset, callbacks=[_Pruning(trial)], wait=_SECONDS_TO_WAIT
+            )
+        except Interrupted:
+            trial.study.enqueue_trial(trial.params)
+            raise
         except RunError as error:
             if isinstance(error.__cause__, Diverged):
                 raise optuna.TrialPruned(str(error)) from None
@@ -187,7 +230,9 @@ class _Search:
         if self.console is not None:
             done = len(study.get_trials(deepcopy=False, states=_FINISHED))
             value = "stopped early" if trial.value is None else f"{trial.value:.4g}"
-            self.console.print(f"trial {done}: {value}, best {study.best_value:.4g}")
+            complete = study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
+            best = f", best {study.best_value:.4g}" if complete else ""
+            self.console.print(f"trial {done}: {value}{best}")
 
     def _dataset(self, config: Config) -> GraphDataset:
         key = str(config.model.descriptors)
@@ -211,7 +256,10 @@ class _Pruning(Callback):
 
 def _storage(url: str | None, place: str) -> BaseStorage:
     if url is not None:
-        return RDBStorage(url, heartbeat_interval=60)
+        again = RetryHeartbeatStaleTrialCallback()
+        return RDBStorage(
+            url, heartbeat_interval=60, heartbeat_stale_trial_callback=again
+        )
     lock = JournalFileSymlinkLock(place)
     lock.acquire()
     try:
