@@ -21,8 +21,9 @@ class DTNN(BatchNetwork):
     are Gaussians of the distance between the coordinates ``pos``. A network of two
     layers turns each atom into a contribution, and contributions are added up.
 
-    Published setting (MoleculeNet's, which the paper cites): 30 features of an atom, 15
-    for the product, 2 steps, 100 Gaussians from -1 to 18.
+    Published setting (MoleculeNet's, which the paper cites, in DeepChem): 50 features
+    of an atom, 2 steps, 170 Gaussians from -1 to 18 Å, Adam with 1e-3 and batches of
+    64, for 100 epochs.
 
     Args:
         in_channels: Number of node features, or category counts.
