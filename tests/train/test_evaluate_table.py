@@ -6,7 +6,7 @@ import pytest
 from sklearn.metrics import accuracy_score, mean_absolute_error, r2_score, roc_auc_score
 
 from fullrank import load
-from fullrank.errors import DataError
+from fullrank.errors import ConfigError, DataError
 from fullrank.train.evaluate_table import evaluate_table
 from train.samples import SMILES, small_config, untrained, write_molecules
 
@@ -51,6 +51,25 @@ def test_missing_labels_do_not_count(tmp_path):
         areas.append(roc_auc_score(labels, predicted[f"probability_{name}"][known]))
     assert found["rocauc"].value == pytest.approx(np.mean(areas), abs=1e-6)
     assert found["rocauc"].low <= found["rocauc"].value <= found["rocauc"].high
+
+
+def test_names_of_labels_are_those_of_the_model(tmp_path):
+    with write_molecules(tmp_path / "plain.csv").open() as stream:
+        rows = list(csv.DictReader(stream))
+    named = [f"{row['smiles']},{['chain', 'cycle'][int(row['ring'])]}" for row in rows]
+    (tmp_path / "molecules.csv").write_text("\n".join(["smiles,ring", *named]))
+    models = []
+    for labels in (["chain", "cycle"], ["cycle", "chain"]):
+        config = small_config(tmp_path, ["ring"], "binary", data={"labels": labels})
+        models.append(untrained(config, tmp_path / f"{labels[0]}.safetensors"))
+    found = evaluate_table(load(models[0]), tmp_path / "molecules.csv", root=tmp_path)
+    predicted = load(models[0]).predict([row["smiles"] for row in rows])
+    area = roc_auc_score(
+        [int(row["ring"]) for row in rows], predicted["probability_ring"]
+    )
+    assert found["rocauc"].value == pytest.approx(area, abs=1e-6)
+    with pytest.raises(ConfigError):  # one predicts the opposite of the other
+        load(models)
 
 
 def test_classes_are_those_of_the_model(tmp_path):

@@ -59,9 +59,9 @@ def explain(
             failed[text] = str(error)
     spec = predictor.spec
     provenance = {
-        "model": ", ".join(map(str, models)),
+        "model": ", ".join(model.resolve().name for model in models),
         "trained on": f"{spec.dataset}, {spec.graphs.get('train', 0):,} molecules",
-        "molecules": str(source),
+        "molecules": source.name,
     }
     title = f"Why a model of {spec.dataset} predicts what it does"
     write_explanations(output, title, explained, failed, provenance)

@@ -79,6 +79,7 @@ def load_table(
         name=str(table),
         targets=[target.name for target in spec.targets],
         task=spec.task,
+        labels=spec.labels,
         smiles=smiles or spec.smiles or "smiles",
         fragments=featurizer.fragments,
         root=root,

@@ -69,6 +69,7 @@ class ModelSpec(BaseModel):
             `fullrank.nn.GraphNet`.
         num_classes: Multiclass and tokens.
         classes: Multiclass: their names, if they have any.
+        labels: Binary: the names of 0 and 1 in the table, if they have any.
         num_tokens: Tokens.
         mean, std: Regression: of each target in the training split.
         class_weights: Multiclass: of each class; binary: of each positive label.
@@ -94,6 +95,7 @@ class ModelSpec(BaseModel):
     network: dict[str, Any]
     num_classes: int | None = None
     classes: tuple[str, ...] = ()
+    labels: tuple[str, str] | None = None
     num_tokens: int | None = None
     mean: tuple[float, ...] = ()
     std: tuple[float, ...] = ()
@@ -124,6 +126,7 @@ class ModelSpec(BaseModel):
             self.targets,
             self.num_classes,
             self.classes,
+            self.labels,
             self.node_features,
             self.edge_features,
             self.featurizer,
@@ -414,6 +417,7 @@ def describe_task(
         run: The id of the run.
     """
     labels = dataset.labels[split.train]
+    table = config.data if isinstance(config.data, CsvSource) else None
     mean, std = _moments(dataset, labels) if dataset.task == "regression" else ((), ())
     spec = ModelSpec(
         run=run,
@@ -425,10 +429,11 @@ def describe_task(
         edge_features=dataset.edge_features,
         featurizer=dataset.featurizer,
         structure=config.data.structure,
-        smiles=config.data.smiles if isinstance(config.data, CsvSource) else None,
+        smiles=table.smiles if table else None,
         network={},
         num_classes=dataset.num_classes,
         classes=dataset.classes,
+        labels=table.labels if table else None,
         num_tokens=dataset.num_tokens,
         mean=mean,
         std=std,
