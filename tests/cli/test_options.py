@@ -3,7 +3,10 @@
 import logging
 
 import pytest
+import torch
 
+from fullrank.cli.options import share_cores
+from fullrank.data.workers import available_cpus
 from train.samples import folder_of, small_config
 
 
@@ -27,3 +30,17 @@ def test_a_file_is_refused_before_any_work_if_its_folder_is_not_there(program):
     status, _, errors = program("predict", "no-run", "in.csv", "-o", "gone/out.csv")
     assert status == 2
     assert errors == "error: cannot write gone/out.csv: there is no folder gone"
+
+
+def test_the_network_leaves_cores_to_the_workers(monkeypatch):
+    before = torch.get_num_threads()
+    try:
+        torch.set_num_threads(7)
+        monkeypatch.setenv("OMP_NUM_THREADS", "7")
+        share_cores()
+        assert torch.get_num_threads() == 7  # as the user says
+        monkeypatch.delenv("OMP_NUM_THREADS")
+        share_cores()
+        assert torch.get_num_threads() == max(available_cpus() // 2, 1)
+    finally:
+        torch.set_num_threads(before)

@@ -5,7 +5,7 @@ from pathlib import Path
 import typer
 from rich.console import Console
 
-from fullrank.cli.options import QUIET, writable
+from fullrank.cli.options import QUIET, share_cores, writable
 
 app = typer.Typer(add_completion=False)
 
@@ -39,6 +39,7 @@ def embed(
     *models, source = models_and_input
     if not models:
         raise typer.BadParameter("give a model or run folder, and an input")
+    share_cores()
     done, total = embed_file(
         load_predictor(models), source, output, smiles, workers, progress=not quiet
     )

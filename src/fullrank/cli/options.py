@@ -1,6 +1,7 @@
 """Options that several commands share."""
 
 import logging
+import os
 from functools import partial
 from pathlib import Path
 
@@ -14,6 +15,17 @@ def writable(file: Path | None) -> Path | None:
     if file is not None and not file.parent.is_dir():
         raise ConfigError(f"cannot write {file}: there is no folder {file.parent}")
     return file
+
+
+def share_cores() -> None:
+    """Run the network on half of the cores: the workers that featurise need the others,
+    and threads of the network that wait for each other would keep them busy."""
+    if "OMP_NUM_THREADS" not in os.environ:
+        import torch
+
+        from fullrank.data.workers import available_cpus
+
+        torch.set_num_threads(max(available_cpus() // 2, 1))
 
 
 def _errors_only(context: typer.Context, quiet: bool) -> bool:

@@ -5,7 +5,7 @@ from pathlib import Path
 import typer
 from rich.console import Console
 
-from fullrank.cli.options import QUIET, writable
+from fullrank.cli.options import QUIET, share_cores, writable
 
 app = typer.Typer(add_completion=False)
 
@@ -56,6 +56,7 @@ def predict(
     *runs, source = runs_and_input
     if not runs:
         raise typer.BadParameter("give a model or run folder, and an input")
+    share_cores()
     predictor = load_predictor(runs)
     predictor.batch_size = batch_size or predictor.batch_size
     console = Console(stderr=True, quiet=quiet, highlight=False)
