@@ -21,7 +21,7 @@ FLAGS = [
 
 @contextmanager
 def opened(page, profile):
-    """Open a page, or skip the test where there is no browser."""
+    """Open a file or an address, or skip the test where there is no browser."""
     chromium = shutil.which("chromium")
     driver = shutil.which("chromedriver")
     if not (chromium and driver):
@@ -30,13 +30,15 @@ def opened(page, profile):
 
     options = webdriver.ChromeOptions()
     options.binary_location = chromium
-    options.set_capability("goog:loggingPrefs", {"performance": "ALL"})
+    options.set_capability(
+        "goog:loggingPrefs", {"performance": "ALL", "browser": "ALL"}
+    )
     for flag in [*FLAGS, f"--user-data-dir={profile}"]:
         options.add_argument(flag)
     service = webdriver.ChromeService(driver)
     browser = webdriver.Chrome(options=options, service=service)
     try:
-        browser.get(page.as_uri())
+        browser.get(page if isinstance(page, str) else page.as_uri())
         yield browser
     finally:
         browser.quit()

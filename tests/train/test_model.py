@@ -47,6 +47,23 @@ def test_constant_target_is_not_stretched():
     assert (spec.mean, spec.std) == ((2.0,), (1.0,))
 
 
+def test_the_labels_of_the_training_part_are_counted():
+    labels = np.random.default_rng(0).normal(3, 2, (30, 2))
+    labels[::4, 1] = np.nan
+    for column, found in enumerate(
+        designed(graphs(labels, "regression"), np.arange(20)).labels
+    ):
+        known = labels[:20, column][~np.isnan(labels[:20, column])]
+        assert (found.low, found.high) == (known.min(), known.max())
+        edges = np.linspace(found.low, found.high, len(found.counts) + 1)[1:-1]
+        places = np.searchsorted(edges, known, side="right")
+        assert list(found.counts) == np.bincount(places, minlength=32).tolist()
+    classes = designed(graphs([0, 2, 2, 1, 2, 0], "multiclass"), np.arange(5))
+    assert [found.counts for found in classes.labels] == [(1, 1, 3)]
+    binary = graphs([[1.0], [0.0], [np.nan], [1.0]], "binary")
+    assert designed(binary, np.arange(4)).labels[0].counts == (1, 2)
+
+
 def test_target_without_training_labels_is_named():
     labels = np.full((6, 1), np.nan)
     with pytest.raises(DataError, match="'y0'"):
@@ -143,6 +160,13 @@ def rewritten(file, change_spec=lambda spec: spec, change_weights=lambda w: None
     file.write_bytes(save(weights, {"fullrank": header}))
 
 
+def test_a_file_of_an_earlier_version_has_no_distribution_of_labels(tmp_path):
+    file, _, _ = saved(tmp_path)
+    assert Model.load(file).spec.labels
+    rewritten(file, lambda spec: {k: v for k, v in spec.items() if k != "labels"})
+    assert Model.load(file).spec.labels == ()
+
+
 @pytest.mark.parametrize(
     "change",
     [
@@ -157,6 +181,9 @@ def rewritten(file, change_spec=lambda spec: spec, change_weights=lambda w: None
         {"format": 99},
         {"network": {}},
         {"surprise": 1},
+        {"labels": [{"low": 0, "high": 1, "counts": [1]}]},
+        {"labels": [{"low": 0, "high": None, "counts": [1]}] * 2},
+        {"labels": [{"low": 0, "high": 1, "counts": [-1]}] * 2},
     ],
 )
 def test_parts_that_do_not_fit_are_refused(tmp_path, change):

@@ -25,7 +25,7 @@ VERBS = {
     "tune": "Search for a better configuration, and train it.",
     "evaluate": "Recompute the metrics of a finished run.",
     "predict": "Predict for your own molecules or graphs.",
-    "serve": "Serve a page and an HTTP interface that predict for molecules.",
+    "serve": "Serve a page and an HTTP interface that predict, and the lab.",
     "explain": "Show which atoms and bonds a prediction comes from.",
     "embed": "Write the vector that a model reads out for each molecule.",
     "export": "Write a trained network as an ONNX file.",

@@ -8,10 +8,11 @@ app = typer.Typer(add_completion=False)
 @app.command()
 def serve(
     models: list[str] = typer.Argument(
-        ...,
-        metavar="MODEL...",
+        None,
+        metavar="[MODEL]...",
         help="Model files or run folders, each a model of its own; NAME=PATH gives one "
-        "a name. A folder with several runs is an ensemble.",
+        "a name. A folder with several runs is an ensemble. Without any there is the "
+        "lab.",
     ),
     host: str = typer.Option("127.0.0.1", help="The address to listen on."),
     port: int = typer.Option(8000, min=0, max=65535, help="The port; 0 for any."),
@@ -36,7 +37,7 @@ def serve(
         20_000, min=256, help="How many molecules may wait for a model."
     ),
 ) -> None:
-    """Serve a page and an HTTP interface that predict for molecules.
+    """Serve a page and an HTTP interface that predict for molecules, and the lab.
 
     Only programs on this machine can connect, unless --host says otherwise.
     """
@@ -49,7 +50,7 @@ def serve(
     from fullrank.serve.run import address, listen
     from fullrank.serve.run import serve as run
 
-    predictors = load_models(models)
+    predictors = load_models(models or [])
     limits = Limits(upload=int(max_upload * 1e6), rows=max_rows, seconds=max_seconds)
     with listen(host, port) as listening:
         local = host in ("127.0.0.1", "::1", "localhost")

@@ -12,19 +12,32 @@ from typing import Annotated, Any
 from fastapi import Depends, FastAPI, HTTPException, Query, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.middleware.trustedhost import TrustedHostMiddleware
-from fastapi.responses import JSONResponse, StreamingResponse
+from fastapi.responses import JSONResponse, Response, StreamingResponse
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 
 from fullrank.data.tables import table_text, text_table
 from fullrank.data.workers import batched
 from fullrank.errors import DataError, FullrankError, nearest
-from fullrank.serve.batching import Busy
+from fullrank.serve.batching import Batcher, Busy, TimeLimited, plainly
 from fullrank.serve.guard import Guard
+from fullrank.serve.lab import LabAnswer, LabQuestion
 from fullrank.serve.models import ModelCard, Prediction, ServedModel
+from fullrank.serve.studio import Explained, Question, Studio
 from fullrank.version import __version__
 
 #: How many blocks of one request are under way, so that no process waits for it.
 BLOCKS_AHEAD = 3
+#: Drawings, explanations and the lab: how many are computed at once, for how long, and
+#: how many may wait.
+ASIDE_AT_ONCE, ASIDE_SECONDS, ASIDE_ROOM = 8, 30.0, 256
+_STATIC = Path(__file__).parent / "static"
+_KINDS = {".html": "text/html", ".css": "text/css", ".js": "text/javascript"}
+_PAGE_HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src "
+    "'self'; img-src 'self' data:; connect-src 'self'; base-uri 'none'; "
+    "form-action 'self'; frame-ancestors 'none'",
+    "Cache-Control": "no-cache",
+}
 _LOCAL = ("localhost", "127.0.0.1", "[::1]", "::1")
 
 
@@ -71,6 +84,18 @@ class Molecules(BaseModel):
     smiles: list[str] = Field(max_length=100_000, examples=[["CCO", "c1ccccc1"]])
 
 
+class Unexplained(BaseModel):
+    """A molecule whose prediction is to be explained.
+
+    Attributes:
+        target: Which target or class; by default the first target, or the class that
+            is predicted.
+    """
+
+    smiles: str = Field(examples=["CCO"])
+    target: str | None = None
+
+
 class Predictions(BaseModel):
     """A prediction for each molecule, in the order of the request."""
 
@@ -82,6 +107,7 @@ _BLOCK = TypeAdapter(list[Prediction])
 _PROBLEMS: dict[int | str, dict[str, Any]] = {
     code: {"model": Problem, "description": text}
     for code, text in {
+        400: "The request cannot be read.",
         401: "The token is missing or wrong.",
         404: "There is no such model.",
         413: "The request is too large.",
@@ -95,7 +121,7 @@ _PROBLEMS: dict[int | str, dict[str, Any]] = {
 
 def problems(*codes: int) -> dict[int | str, dict[str, Any]]:
     """The errors that an operation documents."""
-    return {code: _PROBLEMS[code] for code in (401, *codes)}
+    return {code: _PROBLEMS[code] for code in (400, 401, *codes)}
 
 
 def create_app(
@@ -114,14 +140,26 @@ def create_app(
             names another host, such as one from a page whose name was bound anew.
     """
     limits = limits or Limits()
+    predictors = {name: model.predictor for name, model in models.items()}
+    # What is not a prediction waits for nobody's predictions.
+    aside = Batcher(
+        TimeLimited(Studio(predictors), ASIDE_SECONDS), list, ASIDE_AT_ONCE, ASIDE_ROOM
+    )
+
+    async def answer(question: Question | LabQuestion) -> Any:
+        async with asyncio.timeout(limits.seconds):
+            (found,) = await aside.answers([question])
+        if isinstance(found, DataError):
+            raise DataError(plainly(str(found)))
+        return found
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         # Whatever fails, fails before the first request.
         await asyncio.gather(*(m.batcher.answers(["C"]) for m in models.values()))
         yield
-        for model in models.values():
-            model.batcher.close()
+        for batcher in (aside, *(model.batcher for model in models.values())):
+            batcher.close()
 
     app = FastAPI(
         title="fullrank",
@@ -205,7 +243,46 @@ def create_app(
         text = _json(model, smiles, rows)
         return StreamingResponse(text, media_type="application/json")
 
+    @app.get(
+        "/draw",
+        response_class=Response,
+        responses={
+            **problems(422, 503, 504),
+            200: {"content": {"image/svg+xml": {"schema": {"type": "string"}}}},
+        },
+    )
+    async def draw(smiles: Annotated[str, Query(examples=["CCO"])]) -> Response:
+        """Draw a molecule."""
+        picture = await answer(Question(smiles))
+        return Response(picture, media_type="image/svg+xml")
+
+    @app.post("/explain", responses=problems(404, 413, 422, 503, 504))
+    async def explain(
+        asked: Unexplained, model: Annotated[ServedModel, Depends(chosen)]
+    ) -> Explained:
+        """Say what each atom and bond contributes to a prediction."""
+        return await answer(Question(asked.smiles, model.name, asked.target))
+
+    @app.post("/lab", responses=problems(413, 422, 503, 504))
+    async def lab(asked: LabQuestion) -> LabAnswer:
+        """Look for a second neighbourhood with the same output of a layer."""
+        return await answer(asked)
+
+    _add_page(app)
     return app
+
+
+def _add_page(app: FastAPI) -> None:
+    """The page and its parts, read once: no request names a file."""
+    for file in sorted(_STATIC.iterdir()):
+        content = file.read_bytes()
+        kind = _KINDS[file.suffix]
+        path = "/" if file.name == "index.html" else f"/{file.name}"
+
+        async def page(content: bytes = content, kind: str = kind) -> Response:
+            return Response(content, media_type=kind, headers=_PAGE_HEADERS)
+
+        app.add_api_route(path, page, include_in_schema=False)
 
 
 def _answer_errors(app: FastAPI) -> None:

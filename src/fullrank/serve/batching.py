@@ -43,6 +43,11 @@ class TimeLimited:
             signal.setitimer(signal.ITIMER_REAL, 0)
 
 
+def plainly(reason: str) -> str:
+    """What `map_blocks` says of an item, in terms of `TimeLimited`."""
+    return "it takes too long" if reason.endswith("(SIGALRM)") else reason
+
+
 @dataclass(frozen=True)
 class _Job:
     items: Sequence[Any]

@@ -9,7 +9,8 @@ from pydantic import BaseModel
 
 from fullrank.data.featurizers import Featurized, MoleculeFeaturizer, need_chemistry
 from fullrank.errors import ConfigError
-from fullrank.serve.batching import Batcher, TimeLimited
+from fullrank.serve.batching import Batcher, TimeLimited, plainly
+from fullrank.train.model import Histogram
 from fullrank.train.predict import NOTE, REASON, SIMILARITY, Predictor, load_predictor
 
 #: The coverage, in percent, of the intervals of models that have a calibration.
@@ -29,6 +30,9 @@ class Output(BaseModel):
         column: Its column among the predictions.
         std: The column of the ensemble's standard deviation, if there is one.
         low, high: The columns of the ends of the interval, if there are any.
+        training: Regression: how the training labels are distributed.
+        share: Classes: how many of the training labels are of this one, between 0
+            and 1. Model files of earlier versions hold neither.
     """
 
     name: str
@@ -37,6 +41,8 @@ class Output(BaseModel):
     std: str | None
     low: str | None
     high: str | None
+    training: Histogram | None
+    share: float | None
 
 
 class ModelCard(BaseModel):
@@ -140,19 +146,14 @@ class ServedModel:
     def card(self) -> ModelCard:
         """What it predicts, and what it was trained on."""
         spec = self.predictor.spec
-        units = {target.name: target.unit for target in spec.targets}
-        outputs = []
-        for column in self.predictor.columns:
-            name = column.partition("_")[2]
-            beside = {end: f"{column}_{end}" for end in ("std", "low", "high")}
-            known = {k: c if c in self.columns else None for k, c in beside.items()}
-            unit = units.get(name, "")
-            outputs.append(Output(name=name, unit=unit, column=column, **known))
         return ModelCard(
             name=self.name,
             dataset=spec.dataset,
             task=spec.task,
-            outputs=outputs,
+            outputs=[
+                self._output(place, column)
+                for place, column in enumerate(self.predictor.columns)
+            ],
             columns=self.columns,
             interval=self.interval,
             networks=len(self.predictor.models),
@@ -162,15 +163,37 @@ class ServedModel:
             scores=spec.scores,
         )
 
+    def _output(self, place: int, column: str) -> Output:
+        spec = self.predictor.spec
+        name = column.partition("_")[2]
+        beside = {end: f"{column}_{end}" for end in ("std", "low", "high")}
+        regression = spec.task == "regression"
+        training = share = None
+        if spec.labels and regression:
+            training = spec.labels[place]
+        elif spec.labels:
+            of_classes = spec.task == "multiclass"
+            counts = spec.labels[0 if of_classes else place].counts
+            total = sum(counts)
+            share = counts[place if of_classes else 1] / total if total else None
+        return Output(
+            name=name,
+            unit=spec.targets[place].unit if regression else "",
+            column=column,
+            **{end: c if c in self.columns else None for end, c in beside.items()},
+            training=training,
+            share=share,
+        )
+
 
 def _checked(row: list[Any]) -> list[Any]:
     """The row, or in place of numbers that are none the reason."""
-    reason = row[-1]
-    if reason is not None and reason.endswith("(SIGALRM)"):
-        reason = f"RDKit takes more than {READING_SECONDS:g} seconds to read it"
-    elif any(isinstance(cell, float) and not math.isfinite(cell) for cell in row):
-        reason = "the network's output is not a finite number"
-    return row if reason is row[-1] else [*[None] * (len(row) - 1), reason]
+    *cells, reason = row
+    if reason is not None:
+        return [*cells, plainly(reason)]
+    if all(math.isfinite(cell) for cell in cells if isinstance(cell, float)):
+        return row
+    return [*[None] * len(cells), "the network's output is not a finite number"]
 
 
 def load_models(given: Sequence[str]) -> dict[str, Predictor]:

@@ -14,7 +14,13 @@ from typing import Any, Literal
 
 import numpy as np
 import torch
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    FiniteFloat,
+    NonNegativeInt,
+    ValidationError,
+)
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor
@@ -36,6 +42,7 @@ from fullrank.train.files import replacing
 Task = Literal["regression", "binary", "multiclass", "tokens"]
 _KEPT = "kept."
 _ROWS_AT_ONCE = 4096
+_BINS = 32  # of the training labels
 
 
 class Seen(BaseModel):
@@ -50,6 +57,22 @@ class Seen(BaseModel):
 
     elements: tuple[int, ...]
     atoms: tuple[int, int]
+
+
+class Histogram(BaseModel):
+    """How the training labels of a target are distributed.
+
+    Attributes:
+        low, high: The smallest and the largest label.
+        counts: How many labels are in each of as many equal bins between the two; of a
+            class, its own bin.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    low: FiniteFloat
+    high: FiniteFloat
+    counts: tuple[NonNegativeInt, ...]
 
 
 class ModelSpec(BaseModel):
@@ -77,6 +100,8 @@ class ModelSpec(BaseModel):
         graphs: How many each part of the split had.
         scores: The measures of each part, once trained.
         seen: What the training molecules were like, if they were molecules.
+        labels: How each target is distributed in the training part; empty in files of
+            earlier versions.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -104,6 +129,7 @@ class ModelSpec(BaseModel):
     graphs: dict[str, int] = {}
     scores: dict[str, dict[str, float | None]] = {}
     seen: Seen | None = None
+    labels: tuple[Histogram, ...] = ()
 
     @property
     def num_outputs(self) -> int:
@@ -147,6 +173,10 @@ class ModelSpec(BaseModel):
                 raise ModelError(f"{name} is {values} for {wanted} regression targets")
         if not all(std > 0 for std in self.std):
             raise ModelError(f"std is {self.std}; standard deviations are positive")
+        if len(self.labels) not in (0, len(self.targets)):
+            raise ModelError(
+                f"{len(self.labels)} distributions of {len(self.targets)} targets"
+            )
         if self.classes and len(self.classes) != self.num_classes:
             raise ModelError(
                 f"{len(self.classes)} names for {self.num_classes} classes"
@@ -440,6 +470,7 @@ def describe_task(
         class_weights=_class_weights(config.training.class_weights, dataset, labels),
         batch_size=config.training.batch_size,
         graphs={part: len(getattr(split, part)) for part in PARTS},
+        labels=_distributions(dataset, labels),
     )
     if not spec.num_outputs:
         raise DataError(f"{dataset.name} is {dataset.task} without a number of classes")
@@ -518,6 +549,24 @@ def _moments(
     std = np.nanstd(labels, axis=0)
     # A constant target is only moved, not stretched.
     return tuple(np.nanmean(labels, axis=0)), tuple(np.where(std > 0, std, 1.0))
+
+
+def _distributions(dataset: GraphDataset, labels: np.ndarray) -> tuple[Histogram, ...]:
+    """Of each target, of the labels that are there."""
+    if dataset.task == "tokens":
+        return ()
+    if dataset.task == "multiclass":
+        classes = dataset.num_classes or 0
+        counts = np.bincount(labels, minlength=classes).tolist()
+        return (Histogram(low=0, high=classes - 1, counts=counts),)
+    bins = 2 if dataset.task == "binary" else _BINS
+    found = []
+    for column in np.asarray(labels, dtype=np.float64).T:
+        known = column[~np.isnan(column)]
+        ends = (0.0, 1.0) if bins == 2 else (known.min(), known.max())
+        counts = np.histogram(known, bins, ends)[0].tolist()
+        found.append(Histogram(low=ends[0], high=ends[1], counts=counts))
+    return tuple(found)
 
 
 def _class_weights(
