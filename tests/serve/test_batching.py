@@ -38,17 +38,24 @@ class Finish:
         return made
 
 
-@pytest.fixture
-def finish():
-    return Finish()
-
-
-@pytest.fixture
-def batcher(finish):
-    made = Batcher(TimeLimited(read, 0.5), finish, at_once=64, room=1000)
+@pytest.fixture(scope="module")
+def shared():
+    made = Batcher(TimeLimited(read, 0.5), Finish(), at_once=64, room=1000)
     yield made
-    finish.go.set()
     made.close()
+
+
+@pytest.fixture
+def batcher(shared):
+    yield shared
+    shared.room = 1000
+    shared._finish.go.set()
+
+
+@pytest.fixture
+def finish(batcher):
+    batcher._finish.blocks.clear()
+    return batcher._finish
 
 
 def test_requests_share_blocks_and_each_gets_its_own_rows(batcher, finish):
@@ -127,7 +134,10 @@ def test_what_nobody_waits_for_is_not_computed(batcher, finish):
     assert [49] not in finish.blocks
 
 
-def test_closing_answers_what_is_waiting(batcher, finish):
+def test_closing_answers_what_is_waiting():
+    finish = Finish()
+    batcher = Batcher(read, finish, at_once=2, room=10)
+
     async def ask():
         finish.go.clear()
         waiting = [asyncio.ensure_future(batcher.answers([n])) for n in range(5)]
@@ -137,4 +147,3 @@ def test_closing_answers_what_is_waiting(batcher, finish):
         return await asyncio.gather(*waiting)
 
     assert asyncio.run(ask()) == [[0], [1], [4], [9], [16]]
-    batcher.close = lambda: None
