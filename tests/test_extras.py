@@ -9,6 +9,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from fullrank.data import MoleculeFeaturizer, load_dataset, read_smiles_csv
+from fullrank.data.ogb_features import ogb_features
 from fullrank.data.sources import ogb
 from fullrank.errors import MissingPackage
 from fullrank.extras import EXTRAS, need
@@ -67,6 +68,7 @@ def uninstall(monkeypatch):
     def hide(package):
         monkeypatch.setitem(sys.modules, package, None)
         need.cache_clear()
+        ogb_features.cache_clear()
 
     yield hide
     need.cache_clear()

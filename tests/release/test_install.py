@@ -27,6 +27,20 @@ def of(name, found):
 
 print(*sorted(of("fullrank", set()) - of("torch", set())))
 """
+SERVE = """
+import json, subprocess, sys, urllib.request
+command = [sys.executable, "-m", "fullrank", "serve", "--port", "0"]
+server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+address = server.stdout.readline().strip()
+print(urllib.request.urlopen(f"{address}/health").read())
+question = {"points": [[0, 0], [1, 0], [0, 1]]}
+kind = {"Content-Type": "application/json"}
+body = json.dumps(question).encode()
+asked = urllib.request.Request(f"{address}/lab", body, kind)
+assert json.load(urllib.request.urlopen(asked))["found"]
+server.terminate()
+assert server.wait() == 0
+"""
 LAYERS = """
 import torch
 from torch_geometric.nn import GCNConv
@@ -129,3 +143,8 @@ def test_cluster(wheel, tmp_path):
 def test_docs(wheel, tmp_path):
     fresh = Fresh(tmp_path, wheel, "docs")
     assert "usage" in fresh.run("python", ROOT / "docs" / "lab" / "make.py", "--help")
+
+
+def test_serve(wheel, tmp_path):
+    fresh = Fresh(tmp_path, wheel, "serve")
+    assert "ok" in fresh.python(SERVE)

@@ -174,7 +174,7 @@ def create_app(
     app.add_middleware(Guard, token=token, upload=limits.upload, memory=limits.memory)
     _answer_errors(app)
 
-    def chosen(
+    async def chosen(
         model: Annotated[
             str | None, Query(description="Its name; by default the first one.")
         ] = None,
