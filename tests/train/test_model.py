@@ -51,7 +51,7 @@ def test_the_labels_of_the_training_part_are_counted():
     labels = np.random.default_rng(0).normal(3, 2, (30, 2))
     labels[::4, 1] = np.nan
     for column, found in enumerate(
-        designed(graphs(labels, "regression"), np.arange(20)).labels
+        designed(graphs(labels, "regression"), np.arange(20)).distributions
     ):
         known = labels[:20, column][~np.isnan(labels[:20, column])]
         assert (found.low, found.high) == (known.min(), known.max())
@@ -59,9 +59,9 @@ def test_the_labels_of_the_training_part_are_counted():
         places = np.searchsorted(edges, known, side="right")
         assert list(found.counts) == np.bincount(places, minlength=32).tolist()
     classes = designed(graphs([0, 2, 2, 1, 2, 0], "multiclass"), np.arange(5))
-    assert [found.counts for found in classes.labels] == [(1, 1, 3)]
+    assert [found.counts for found in classes.distributions] == [(1, 1, 3)]
     binary = graphs([[1.0], [0.0], [np.nan], [1.0]], "binary")
-    assert designed(binary, np.arange(4)).labels[0].counts == (1, 2)
+    assert designed(binary, np.arange(4)).distributions[0].counts == (1, 2)
 
 
 def test_target_without_training_labels_is_named():
@@ -162,9 +162,11 @@ def rewritten(file, change_spec=lambda spec: spec, change_weights=lambda w: None
 
 def test_a_file_of_an_earlier_version_has_no_distribution_of_labels(tmp_path):
     file, _, _ = saved(tmp_path)
-    assert Model.load(file).spec.labels
-    rewritten(file, lambda spec: {k: v for k, v in spec.items() if k != "labels"})
-    assert Model.load(file).spec.labels == ()
+    assert Model.load(file).spec.distributions
+    rewritten(
+        file, lambda spec: {k: v for k, v in spec.items() if k != "distributions"}
+    )
+    assert Model.load(file).spec.distributions == ()
 
 
 @pytest.mark.parametrize(
@@ -181,9 +183,9 @@ def test_a_file_of_an_earlier_version_has_no_distribution_of_labels(tmp_path):
         {"format": 99},
         {"network": {}},
         {"surprise": 1},
-        {"labels": [{"low": 0, "high": 1, "counts": [1]}]},
-        {"labels": [{"low": 0, "high": None, "counts": [1]}] * 2},
-        {"labels": [{"low": 0, "high": 1, "counts": [-1]}] * 2},
+        {"distributions": [{"low": 0, "high": 1, "counts": [1]}]},
+        {"distributions": [{"low": 0, "high": None, "counts": [1]}] * 2},
+        {"distributions": [{"low": 0, "high": 1, "counts": [-1]}] * 2},
     ],
 )
 def test_parts_that_do_not_fit_are_refused(tmp_path, change):

@@ -169,11 +169,11 @@ class ServedModel:
         beside = {end: f"{column}_{end}" for end in ("std", "low", "high")}
         regression = spec.task == "regression"
         training = share = None
-        if spec.labels and regression:
-            training = spec.labels[place]
-        elif spec.labels:
+        if spec.distributions and regression:
+            training = spec.distributions[place]
+        elif spec.distributions:
             of_classes = spec.task == "multiclass"
-            counts = spec.labels[0 if of_classes else place].counts
+            counts = spec.distributions[0 if of_classes else place].counts
             total = sum(counts)
             share = counts[place if of_classes else 1] / total if total else None
         return Output(

@@ -100,8 +100,8 @@ class ModelSpec(BaseModel):
         graphs: How many each part of the split had.
         scores: The measures of each part, once trained.
         seen: What the training molecules were like, if they were molecules.
-        labels: How each target is distributed in the training part; empty in files of
-            earlier versions.
+        distributions: How the labels of each target are distributed in the training
+            part; empty in files of earlier versions.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -129,7 +129,7 @@ class ModelSpec(BaseModel):
     graphs: dict[str, int] = {}
     scores: dict[str, dict[str, float | None]] = {}
     seen: Seen | None = None
-    labels: tuple[Histogram, ...] = ()
+    distributions: tuple[Histogram, ...] = ()
 
     @property
     def num_outputs(self) -> int:
@@ -173,9 +173,9 @@ class ModelSpec(BaseModel):
                 raise ModelError(f"{name} is {values} for {wanted} regression targets")
         if not all(std > 0 for std in self.std):
             raise ModelError(f"std is {self.std}; standard deviations are positive")
-        if len(self.labels) not in (0, len(self.targets)):
+        if len(self.distributions) not in (0, len(self.targets)):
             raise ModelError(
-                f"{len(self.labels)} distributions of {len(self.targets)} targets"
+                f"{len(self.distributions)} distributions of {len(self.targets)} targets"
             )
         if self.classes and len(self.classes) != self.num_classes:
             raise ModelError(
@@ -470,7 +470,7 @@ def describe_task(
         class_weights=_class_weights(config.training.class_weights, dataset, labels),
         batch_size=config.training.batch_size,
         graphs={part: len(getattr(split, part)) for part in PARTS},
-        labels=_distributions(dataset, labels),
+        distributions=_distributions(dataset, labels),
     )
     if not spec.num_outputs:
         raise DataError(f"{dataset.name} is {dataset.task} without a number of classes")
