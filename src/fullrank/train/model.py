@@ -175,7 +175,8 @@ class ModelSpec(BaseModel):
             raise ModelError(f"std is {self.std}; standard deviations are positive")
         if len(self.distributions) not in (0, len(self.targets)):
             raise ModelError(
-                f"{len(self.distributions)} distributions of {len(self.targets)} targets"
+                f"{len(self.distributions)} distributions of labels for "
+                f"{len(self.targets)} targets"
             )
         if self.classes and len(self.classes) != self.num_classes:
             raise ModelError(
