@@ -1,4 +1,4 @@
-"""Draw docs/picture.svg: two neighbourhoods, and which layers tell them apart.
+"""Draw docs/picture.svg: two neighbourhoods, and which layers distinguish them.
 
 The second neighbourhood is solved for: it has the sum of the first, so that GCN, GIN
 and GraphSAGE cannot differ, and the output of one GAT layer. All numbers are computed

@@ -273,7 +273,7 @@ def real_sets(data: Path) -> Iterator[tuple[str, GraphDataset]]:
 
 
 def pairs(data: Path) -> None:
-    """Which graph pairs message passing tells apart, and a reference beyond it."""
+    """Which graph pairs message passing distinguishes, and a reference beyond it."""
     rows = []
     for name in ("atlas", "csl", "brec", "exp", "sr25", "graph8c"):
         suite = load_suite(name, data / "expressiveness")

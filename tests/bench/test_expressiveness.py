@@ -154,7 +154,8 @@ def test_rows_are_written_and_read_again(tmp_path):
     assert "| ours | 59 | 2 | 61 |" in text
     assert "| I²-GNN (the best GNN in the BREC paper) |  |  | 281 |" in text
     assert (
-        "| Pairs told apart | csl (45) | brec (160) | copies told apart (20) |" in text
+        "| Pairs distinguished | csl (45) | brec (160) | copies distinguished (20) |"
+        in text
     )
     assert "| 1-WL, exactly | 0 |  | 0 |" in text
     assert "| ours | 45 | 61 | 2 |" in text
@@ -162,7 +163,7 @@ def test_rows_are_written_and_read_again(tmp_path):
 
 
 def small_brec():
-    """Two pairs that two marks tell apart and one that needs three, named as BREC."""
+    """Two pairs that two marks distinguish and one that needs three, named as BREC."""
     classes = [
         ("srg", [rook_graph(4), shrikhande_graph()]),
         ("cycles", cfi_pair(nx.cycle_graph(4))),
@@ -196,7 +197,7 @@ def test_a_further_mark_is_measured_where_it_may_matter():
     before = measure(two, suite, relabelings=2)
     text = Result(setup(), [before, row]).to_markdown()
     assert "copies (brec 1 of 3)" in text
-    assert "copies told apart (3)" in text
+    assert "copies distinguished (3)" in text
 
 
 def test_earlier_rows_keep_their_commit():

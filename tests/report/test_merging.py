@@ -78,7 +78,7 @@ def test_the_sections_in_a_browser(studies, molecules, tmp_path):
         assert loaded_from_elsewhere(browser) == []
         assert len(browser.find_elements("css selector", "svg")) == 2 * 2 + 2
         text = browser.find_element("css selector", "body").text
-        assert "told apart by" in text
+        assert "distinguished by" in text
         assert "no witness among" in text
 
 

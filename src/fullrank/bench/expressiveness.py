@@ -1,8 +1,8 @@
-"""Which pairs of graphs do layers tell apart, from untrained random weights?
+"""Which pairs of graphs do layers with random weights distinguish?
 
 Every model is the same network around another convolution. A pair counts under the
 protocol of :func:`fullrank.lab.separates`, and the first graph of every pair is also
-compared with a relabeled copy of itself: a model that tells those apart is wrong.
+compared with a relabeled copy of itself: a model that distinguishes those is wrong.
 
 BREC is measured a few pairs at a time: the parts can be kept in a folder, so that a run
 can be interrupted and several processes can share the work.
@@ -49,8 +49,8 @@ class Contestant:
         structure: Adds the structure that it reads, if any.
         conv_args: Further arguments of the convolution.
         relabelings: Of every graph, if not as many as for the other models.
-        after: A model that never tells more apart: only the pairs that it leaves equal
-            are measured, and the others count as told apart.
+        after: A model that never distinguishes more: only the pairs that it cannot
+            distinguish are measured, and the others count as distinguished.
         network: The name of another network than a GraphNet.
         network_args: Further arguments of the network.
     """
@@ -125,7 +125,7 @@ def contestants() -> list[Contestant]:
 
 
 class Part(Record):
-    """What one model tells apart among some pairs of a suite, pair by pair.
+    """What one model distinguishes among some pairs of a suite, pair by pair.
 
     The attributes are those of a `Row`; ``pairs`` are the numbers of the pairs.
     """
@@ -189,7 +189,7 @@ class Parts:
             found = separates(model, chosen, times, contestant.structure, self.seed)
             told_apart |= dict(zip(asked, found.separated.tolist(), strict=True))
             again = _first_graphs(chosen).isomorphic_copies(self.seed)
-            # The fewer relabelings, the easier it is to tell copies apart by mistake.
+            # The fewer relabelings, the easier it is to distinguish copies by mistake.
             few = min(times, FEWER_RELABELINGS)
             same = separates(model, again, few, contestant.structure, self.seed)
             wrong, copies = same.count, len(again)
@@ -209,14 +209,14 @@ class Parts:
 
 @dataclass(frozen=True)
 class Row:
-    """How many pairs of a suite one model tells apart.
+    """How many pairs of a suite one model distinguishes.
 
     Attributes:
         model: The name of the model.
         suite: The name of the suite.
-        told_apart: The pairs told apart, by category.
+        told_apart: The pairs distinguished, by category.
         pairs: All pairs, by category.
-        copies_told_apart: The graphs told apart from a relabeled copy of themselves,
+        copies_told_apart: The graphs distinguished from a relabeled copy of themselves,
             all of them mistakes; as all that follows, ``None`` for the 1-WL test.
         copies: All graphs compared with a copy of themselves.
         relabelings: How often each graph was relabeled.
@@ -238,7 +238,7 @@ class Row:
 
     @property
     def count(self) -> int:
-        """The pairs told apart, over all categories."""
+        """The pairs distinguished, over all categories."""
         return sum(self.told_apart.values())
 
     @property
@@ -319,7 +319,8 @@ class Result:
             *(
                 f"{model}: only the pairs that one mark fewer leaves equal were "
                 f"measured, and compared with copies ({', '.join(part)}); the others "
-                "count as told apart, because a further mark never tells less apart."
+                "count as distinguished, because a further mark never distinguishes "
+                "less."
                 for model, part in measured.items()
             ),
             *(
@@ -359,7 +360,7 @@ def measure(
     relabelings: int | None = None,
     parts: Parts | None = None,
 ) -> Row:
-    """Count the pairs told apart, by category, and the copies wrongly told apart."""
+    """Count the distinguished pairs by category, and the distinguished copies."""
     parts = parts or Parts(relabelings)
     found = [parts.get(contestant, suite, pairs) for pairs in split(suite)]
     told = torch.tensor([told for part in found for told in part.told_apart])
@@ -389,7 +390,7 @@ def split(suite: PairSuite) -> list[range]:
 
 
 def bound(suite: PairSuite) -> Row:
-    """Count what the 1-WL test tells apart, without a network and without rounding."""
+    """Count what the 1-WL test distinguishes, without a network or rounding."""
     told_apart = suite.count_by_group(suite.wl_separated())
     return Row(BOUND, suite.name, told_apart, pairs=dict(Counter(suite.groups)))
 
@@ -428,8 +429,8 @@ def _suite_table(rows: list[Row]) -> str:
         [model, *(found.get(suite, "") for suite in sizes), wrong[model]]
         for model, found in told.items()
     ]
-    last = f"copies told apart ({sum(copies.values())})"
-    return _markdown(["Pairs told apart", *header, last], lines)
+    last = f"copies distinguished ({sum(copies.values())})"
+    return _markdown(["Pairs distinguished", *header, last], lines)
 
 
 def _markdown(header: Sequence[object], lines: Sequence[Sequence[object]]) -> str:

@@ -8,15 +8,15 @@ from fullrank.cli.options import writable
 
 app = typer.Typer(no_args_is_help=True, add_completion=False)
 
-Quick = typer.Option(False, "--quick", help="A rough answer, sooner.")
+Quick = typer.Option(False, "--quick", help="A quick, rough measurement.")
 Json = typer.Option(
-    None, "--json", callback=writable, help="Write the rows to this file as well."
+    None, "--json", callback=writable, help="Also write the rows to this file."
 )
 
 
 @app.command()
 def layers(quick: bool = Quick, json: Path | None = Json) -> None:
-    """One layer, forward and backward: ours, the plain formula, PyG's peers."""
+    """One layer, forward and backward: fullrank, the plain formula, PyG's layers."""
     from fullrank.bench import layers
 
     layers.run(quick=quick, json_file=json)
@@ -30,7 +30,7 @@ def scale(
         None, "--picture", callback=writable, help="Draw the points as SVG."
     ),
 ) -> None:
-    """One layer on ever larger graphs: ours, the plain formula, PyG's peers."""
+    """One layer on graphs of increasing size: fullrank, the plain formula, PyG."""
     from fullrank.bench import scale
 
     scale.run(quick=quick, json_file=json, picture=picture)
@@ -46,7 +46,7 @@ def loading(quick: bool = Quick, json: Path | None = Json) -> None:
 
 @app.command()
 def train(quick: bool = Quick, json: Path | None = Json) -> None:
-    """Epochs of one model: ours against the plain formula and PyG's DataLoader."""
+    """Training epochs: fullrank against the plain formula and PyG's DataLoader."""
     from fullrank.bench import train
 
     train.run(quick=quick, json_file=json)
@@ -54,7 +54,7 @@ def train(quick: bool = Quick, json: Path | None = Json) -> None:
 
 @app.command()
 def structure(quick: bool = Quick, json: Path | None = Json) -> None:
-    """Structural colours of QM9's molecules: the cost of each level."""
+    """The cost of structural colours of QM9 at each level."""
     from fullrank.bench import structure
 
     structure.run(quick=quick, json_file=json)
@@ -67,25 +67,25 @@ def molecules(
         "--folder",
         exists=True,
         file_okay=False,
-        help="Holds delaney.csv, freesolv.csv and BBBP.csv with split columns.",
+        help="Contains delaney.csv, freesolv.csv and BBBP.csv with split columns.",
     ),
     chemprop: Path = typer.Option(
-        None, "--chemprop", exists=True, help="The program of chemprop, if installed."
+        None, "--chemprop", exists=True, help="The chemprop executable, if installed."
     ),
     out: Path = typer.Option(
         Path("molecules"),
         "--out",
         callback=writable,
-        help="OUT.jsonl gets a row for each finished job, OUT.md the table; the same "
-        "command continues.",
+        help="Write a row per finished job to OUT.jsonl and the table to OUT.md; the "
+        "same command continues.",
     ),
     cell: list[str] = typer.Option(
-        [], "--cell", help="Only cells that start so, such as delaney/random."
+        [], "--cell", help="Only cells with this prefix, such as delaney/random."
     ),
     method: list[str] = typer.Option([], "--method", help="Only these methods."),
-    seeds: int = typer.Option(3, min=1, help="Repetitions of every job."),
+    seeds: int = typer.Option(3, min=1, help="Number of repetitions of each job."),
 ) -> None:
-    """Predictions from tables: ours, chemprop, a random forest, and ablations."""
+    """Accuracy on tables of molecules: fullrank, chemprop, baselines, ablations."""
     from fullrank.bench import molecules as bench
 
     bench.run(folder, chemprop, out, cell, method, seeds)

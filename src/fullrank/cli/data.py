@@ -181,7 +181,7 @@ def _features(features: Features) -> str:
     if features.kind == "none":
         return "none"
     shown = ", ".join(features.names[:12])
-    more = f", … ({features.dim} in all)" if features.dim > 12 else ""
+    more = f", … ({features.dim} in total)" if features.dim > 12 else ""
     return f"{features.dim} {features.kind}: {shown}{more}"
 
 

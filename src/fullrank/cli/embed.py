@@ -1,11 +1,17 @@
-"""``fullrank embed``: the vector that a network reads out for each molecule."""
+"""``fullrank embed``: the readout vector of each molecule."""
 
 from pathlib import Path
 
 import typer
 from rich.console import Console
 
-from fullrank.cli.options import QUIET, share_cores, writable
+from fullrank.cli.options import (
+    QUIET,
+    SMILES_COLUMN,
+    WORKERS,
+    share_cores,
+    writable,
+)
 
 app = typer.Typer(add_completion=False)
 
@@ -22,17 +28,13 @@ def embed(
         "--output",
         "-o",
         callback=writable,
-        help="The .npy file (rows of numbers) or .parquet file (with the SMILES).",
+        help="The .npy file, or .parquet file with the SMILES, to write.",
     ),
-    smiles: str | None = typer.Option(
-        None, help="The column of the SMILES; by default named as in training."
-    ),
-    workers: int | None = typer.Option(
-        None, min=1, help="Processes that featurise; one for each core by default."
-    ),
+    smiles: str | None = SMILES_COLUMN,
+    workers: int | None = WORKERS,
     quiet: bool = QUIET,
 ) -> None:
-    """Write the readout vector of each molecule; a row of NaN where there is none."""
+    """Write the readout vector of each molecule; NaN if it cannot be read."""
     from fullrank.train.embed import embed_file
     from fullrank.train.predict import load_predictor
 

@@ -1,4 +1,4 @@
-"""``fullrank evaluate``: measure trained models again."""
+"""``fullrank evaluate``: recompute metrics, or compute them on another table."""
 
 import json
 from dataclasses import asdict
@@ -15,20 +15,22 @@ def evaluate(
     runs: list[Path] = typer.Argument(
         ..., metavar="MODEL...", help="Run folders; with --data also model files."
     ),
-    part: str = typer.Option("test", help="Of its split: train, valid or test."),
+    part: str = typer.Option(
+        "test", help="The part of the split: train, valid or test."
+    ),
     data: Path | None = typer.Option(
         None, help="A labelled table; several models are then an ensemble."
     ),
     smiles: str | None = typer.Option(
-        None, help="With --data: the column of the SMILES; as in training by default."
+        None, help="With --data: the column with SMILES."
     ),
     resamples: int = typer.Option(
-        1000, min=1, help="With --data: samples of the bootstrap."
+        1000, min=1, help="With --data: number of bootstrap samples."
     ),
-    root: Path = typer.Option(None, help="Where prepared data sets are now."),
-    as_json: bool = typer.Option(False, "--json", help="For programs to read."),
+    root: Path = typer.Option(None, help="The folder of prepared data sets."),
+    as_json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:
-    """Measure a model on a part of its own split, or on a table of your own."""
+    """Evaluate a model on a part of its split, or on a labelled table."""
     if data is not None:
         return _evaluate_table(runs, data, smiles, root, resamples, as_json)
     from fullrank.cli.train import mean_and_std
@@ -49,8 +51,8 @@ def evaluate(
     for folder, measured in zip(folders, found, strict=True):
         if measured.keys() != found[0].keys():
             raise ConfigError(
-                f"{folders[0].path} and {folder.path} are measured differently, so "
-                f"they have no mean; evaluate them one by one"
+                f"{folders[0].path} and {folder.path} have different metrics, "
+                f"which cannot be averaged; evaluate them one by one"
             )
     from rich.table import Table
 

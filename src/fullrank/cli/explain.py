@@ -1,4 +1,4 @@
-"""``fullrank explain``: which atoms, bonds and descriptors a prediction comes from."""
+"""``fullrank explain``: contributions of atoms, bonds and descriptors."""
 
 from itertools import islice
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 import typer
 from rich.console import Console
 
-from fullrank.cli.options import QUIET, writable
+from fullrank.cli.options import QUIET, SMILES_COLUMN, writable
 
 app = typer.Typer(add_completion=False)
 
@@ -26,16 +26,14 @@ def explain(
         callback=writable,
         help="The page to write.",
     ),
-    smiles: str | None = typer.Option(
-        None, help="The column of the SMILES; by default named as in training."
-    ),
+    smiles: str | None = SMILES_COLUMN,
     target: str | None = typer.Option(
-        None, help="Which target or class; by default the first, or the likeliest."
+        None, help="Target or class; by default the first, or the most likely."
     ),
-    rows: int = typer.Option(50, min=1, help="How many rows of the table to explain."),
+    rows: int = typer.Option(50, min=1, help="Number of rows to explain."),
     quiet: bool = QUIET,
 ) -> None:
-    """Draw what each atom and bond contributes to the prediction, as a page."""
+    """Draw the contribution of each atom and bond to the prediction."""
     from fullrank.data.cache import shown
     from fullrank.data.tables import open_table
     from fullrank.errors import DataError
@@ -63,7 +61,7 @@ def explain(
         "trained on": f"{spec.dataset}, {spec.graphs.get('train', 0):,} molecules",
         "molecules": source.name,
     }
-    title = f"Why a model of {spec.dataset} predicts what it does"
+    title = f"Explanations of a model of {spec.dataset}"
     write_explanations(output, title, explained, failed, provenance)
     console = Console(stderr=True, quiet=quiet, highlight=False)
     console.print(f"{len(explained):,} of {len(chosen):,} explained: {output}")

@@ -1,4 +1,4 @@
-"""``fullrank export``: a trained network for programs without torch."""
+"""``fullrank export``: a trained network as ONNX, for programs without torch."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""``fullrank expressiveness``: the pairs of graphs that layers tell apart."""
+"""``fullrank expressiveness``: the pairs of graphs that layers distinguish."""
 
 from pathlib import Path
 
@@ -12,37 +12,39 @@ def expressiveness(
     folder: Path | None = typer.Option(
         None,
         "--folder",
-        help="Holds brec/*.g6, EXP.txt, sr251256.g6 and graph8c.g6; csl needs none.",
+        help="Contains brec/*.g6, EXP.txt, sr251256.g6 and graph8c.g6; not for csl.",
     ),
     suite: list[str] = typer.Option(
-        ["brec", "exp", "sr25", "csl", "graph8c"], "--suite", help="May be repeated."
+        ["brec", "exp", "sr25", "csl", "graph8c"],
+        "--suite",
+        help="A suite of pairs; may be repeated.",
     ),
-    model: str = typer.Option("", "--model", help="Only models with this in the name."),
+    model: str = typer.Option(
+        "", "--model", help="Only models whose name contains this."
+    ),
     relabelings: int | None = typer.Option(
-        None, "--relabelings", min=2, help="Of every graph; 32 for BREC, 4 for others."
+        None, "--relabelings", min=2, help="Relabelings per graph; 32 for BREC, else 4."
     ),
-    out: Path | None = typer.Option(
-        None, "--out", help="Write OUT.json and OUT.md, without the ending."
-    ),
+    out: Path | None = typer.Option(None, "--out", help="Write OUT.json and OUT.md."),
     join: Path | None = typer.Option(
-        None, "--join", help="Add the rows of this earlier OUT.json, with their commit."
+        None, "--join", help="Add the rows of an earlier OUT.json."
     ),
     parts: Path | None = typer.Option(
         None,
         "--parts",
-        help="Keep the result of every 10 pairs of BREC in this folder, and measure "
-        "only those that it does not hold.",
+        help="Store the results of BREC in this folder, ten pairs per file, and "
+        "measure only the missing ones.",
     ),
     share: str = typer.Option(
         "1/1",
         "--share",
-        help="With --parts, measure only part K of every N (K/N), and write no table: "
-        "N processes share the work.",
+        help="With --parts: measure only share K of N and write no table, so that N "
+        "processes can share the work.",
     ),
 ) -> None:
-    """Count the pairs that each layer tells apart, from untrained random weights.
+    """Count the pairs that each layer distinguishes with random weights.
 
-    All of it takes about 45 minutes of one core, `--relabelings 2` about 20.
+    The whole table takes about 45 minutes on one core, or 20 with `--relabelings 2`.
     """
     from rich.console import Console
     from rich.markdown import Markdown
@@ -58,18 +60,18 @@ def expressiveness(
     ]
     if not chosen:
         names = ", ".join(each.name for each in bench.contestants())
-        raise ConfigError(f"no model has {model!r} in its name; there are {names}")
+        raise ConfigError(f"no model is called {model!r}; choose one of {names}")
     jobs = [(each, pairs) for each in chosen for pairs in suites]
     console = Console(stderr=True)
     kept = bench.Parts(relabelings, parts)
     if share != "1/1":
         which, count = _share(share)
         every = [(*job, part) for job in jobs for part in bench.split(job[1])]
-        for job in track(every[which - 1 :: count], "Telling apart", console=console):
+        for job in track(every[which - 1 :: count], "Measuring", console=console):
             kept.get(*job)
         return
     rows = [bench.bound(pairs) for pairs in suites]
-    for each, pairs in track(jobs, "Telling apart", console=console):
+    for each, pairs in track(jobs, "Measuring", console=console):
         rows.append(bench.measure(each, pairs, parts=kept))
     result = bench.Result(bench.setup(), rows)
     if join is not None:

@@ -1,4 +1,4 @@
-"""``fullrank inspect``: what the layers of a model cannot tell apart."""
+"""``fullrank inspect``: what the layers of a model cannot distinguish."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -42,39 +42,41 @@ def inspect(
     runs: list[Path] = typer.Argument(
         None,
         metavar="[RUN]...",
-        help="Run folders of trained models, side by side; of several seeds the first.",
+        help="Run folders of trained models; of several seeds, the first is used.",
     ),
     conv: list[str] = typer.Option(
         [],
         "--conv",
-        help="An untrained network of this layer, such as gcn, or expc:8 for 8 "
+        help="An untrained network with this layer, such as gcn, or expc:8 for 8 "
         "aggregators; may be repeated.",
     ),
     data: str = typer.Option(
-        None, "--data", help="A data set; of a run by default its own."
+        None, "--data", help="A data set; by default that of the run."
     ),
     out: Path = typer.Option(Path("inspect.html"), "--out", help="The page to write."),
     graphs: int = typer.Option(
-        64, "--graphs", min=1, help="How many to examine the layers on."
+        64, "--graphs", min=1, help="Number of graphs to examine the layers on."
     ),
     merge: int = typer.Option(
         100_000,
         "--merge",
         min=0,
-        help="Among how many graphs to look for ones that a model merges; 0 for none.",
+        help="Number of graphs among which merged ones are searched; 0 for none.",
     ),
     hidden: int = typer.Option(16, "--hidden", min=1, help="With --conv: width."),
     layers: int = typer.Option(3, "--layers", min=1, help="With --conv: depth."),
-    seed: int = typer.Option(0, "--seed", help="Of untrained weights and searches."),
-    root: Path = typer.Option(None, "--root", help="Where prepared data sets are."),
-    mirror: str = typer.Option(None, "--mirror", help="TU: where to fetch from."),
-    folder: Path = typer.Option(None, "--folder", help="OGB: where raw files are."),
-    smiles: str = typer.Option(None, "--smiles", help="CSV: the column of SMILES."),
+    seed: int = typer.Option(0, "--seed", help="Seed of weights and searches."),
+    root: Path = typer.Option(None, "--root", help="The folder of prepared data sets."),
+    mirror: str = typer.Option(None, "--mirror", help="TU: a folder to read from."),
+    folder: Path = typer.Option(None, "--folder", help="OGB: the folder of raw files."),
+    smiles: str = typer.Option(
+        None, "--smiles", help="Tables: the column with SMILES."
+    ),
 ) -> None:
-    """Show which graphs and neighbourhoods models confuse, and how much rank layers
-    keep."""
+    """Show which graphs and neighbourhoods a model cannot distinguish, and how much
+    rank its layers keep."""
     if bool(runs) == bool(conv):
-        raise ConfigError("inspect needs run folders, or --conv with --data; not both")
+        raise ConfigError("give either run folders, or --conv with --data")
     given = {
         "name": data,
         "root": root,
@@ -128,7 +130,7 @@ def _report(
         console.print(_table(*merged_counts(studies)))
         sections = whole_graph_sections(studies, dataset)
     lead = (
-        f"{', '.join(models)} ({source}), looked at on {batch.num_graphs} graphs of "
+        f"{', '.join(models)} ({source}), examined on {batch.num_graphs} graphs of "
         f"{dataset.name} with {batch.num_nodes:,} nodes and {batch.num_edges:,} edges."
     )
     provenance = {
@@ -138,12 +140,12 @@ def _report(
     }
     if studies:
         looked_at = min(merge, len(dataset))
-        provenance["merged"] = f"looked for among the first {looked_at:,} graphs"
-    title = "What these models cannot tell apart"
+        provenance["merged"] = f"searched among the first {looked_at:,} graphs"
+    title = "What these models cannot distinguish"
     page = lab_page(title, lead, findings, provenance, reaches, sections)
     out.parent.mkdir(parents=True, exist_ok=True)
     out.write_text(page, encoding="utf-8")
-    console.print(f"The pictures are in {out}")
+    console.print(f"page: {out}")
 
 
 def _examine(
@@ -196,7 +198,7 @@ def _study(
 
 
 def _table(columns: list[str], rows: list[list[str]]) -> "Table":
-    """What was found, narrow enough for a terminal: columns that say something."""
+    """A table for the terminal, without columns that are empty."""
     from rich.table import Table
 
     from fullrank.report.lab_page import NOT
@@ -210,7 +212,7 @@ def _table(columns: list[str], rows: list[list[str]]) -> "Table":
     for column, _ in told:
         table.add_column(HEADINGS.get(column, column), overflow="fold")
     for row in zip(*(cells for _, cells in told), strict=True):
-        # Why there is no number stands on the page, which is wider.
+        # The page gives the reasons for missing numbers.
         short = (NOT if cell.startswith(NOT) else cell for cell in row)
         table.add_row(*(cell.replace(", gap", "") for cell in short))
     return table
@@ -240,11 +242,11 @@ def _trained(
         read = model.spec.node_features, model.spec.edge_features
         if read != (dataset.node_features, dataset.edge_features):
             raise ConfigError(
-                f"the model of {run.path} reads other features of nodes and edges than "
-                f"{dataset.name} has"
+                f"the model of {run.path} expects other node and edge features than "
+                f"those of {dataset.name}"
             )
         if not isinstance(model.network, torch.nn.Module):
-            raise ConfigError(f"the model of {run.path} is no neural network")
+            raise ConfigError(f"the model of {run.path} is not a neural network")
         networks[run.id] = model.network.cpu()
     return networks, dataset
 

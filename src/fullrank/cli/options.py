@@ -36,7 +36,9 @@ def _errors_only(context: typer.Context, quiet: bool) -> bool:
     return quiet
 
 
-QUIET = typer.Option(False, "--quiet", "-q", callback=_errors_only, help="Errors only.")
+QUIET = typer.Option(
+    False, "--quiet", "-q", callback=_errors_only, help="Print errors only."
+)
 
 
 def seconds_of(text: str) -> float:
@@ -51,26 +53,58 @@ def seconds_of(text: str) -> float:
     return seconds
 
 
-# What is said of a table of molecules, to train or to tune on it.
+# Options for a table of molecules, in train and tune.
 TARGET = typer.Option(
-    [], "--target", "-t", metavar="COLUMN", help="To predict; may be repeated."
+    [],
+    "--target",
+    "-t",
+    metavar="COLUMN",
+    help="The column to predict; may be repeated.",
 )
 SMILES = typer.Option(
-    None, "--smiles", metavar="COLUMN", help="Of SMILES; recognised by default."
+    None,
+    "--smiles",
+    metavar="COLUMN",
+    help="The column with SMILES; detected by default.",
 )
 TASK = typer.Option(
-    None, "--task", help="regression, binary or multiclass; recognised by default."
+    None, "--task", help="regression, binary or multiclass; detected by default."
 )
 SPLIT = typer.Option(None, "--split", help="random (the default) or scaffold.")
 SPLIT_COLUMN = typer.Option(
-    None, "--split-column", metavar="COLUMN", help="Holds train, valid and test."
+    None,
+    "--split-column",
+    metavar="COLUMN",
+    help="The column that contains train, valid or test.",
 )
 BALANCE = typer.Option(
-    False, "--balance", help="Give rare classes the weight of frequent ones."
+    False, "--balance", help="Weight classes inversely to their frequency."
 )
 TIME = typer.Option(
-    None, "--time", metavar="TIME", parser=seconds_of, help="Such as 10m or 1h."
+    None,
+    "--time",
+    metavar="TIME",
+    parser=seconds_of,
+    help="Time limit, such as 10m or 1h.",
 )
 CHANGES = typer.Option(
-    [], "--set", "-s", metavar="KEY=VALUE", help="Such as model.hidden=128."
+    [],
+    "--set",
+    "-s",
+    metavar="KEY=VALUE",
+    help="Change a key, such as model.hidden=128; may be repeated.",
+)
+RUNS = typer.Option(None, "--runs", help="The folder of run folders.")
+# Options of the commands that read a table with a trained model.
+SMILES_COLUMN = typer.Option(
+    None,
+    "--smiles",
+    metavar="COLUMN",
+    help="The column with SMILES; by default that of the training table.",
+)
+WORKERS = typer.Option(
+    None,
+    "--workers",
+    min=1,
+    help="Number of featurisation processes; one per core by default.",
 )

@@ -5,7 +5,13 @@ from pathlib import Path
 import typer
 from rich.console import Console
 
-from fullrank.cli.options import QUIET, share_cores, writable
+from fullrank.cli.options import (
+    QUIET,
+    SMILES_COLUMN,
+    WORKERS,
+    share_cores,
+    writable,
+)
 
 app = typer.Typer(add_completion=False)
 
@@ -21,34 +27,32 @@ def predict(
     output: Path = typer.Option(
         ..., "--output", "-o", callback=writable, help="The CSV file to write."
     ),
-    smiles: str | None = typer.Option(
-        None, help="The column of the SMILES; by default named as in training."
-    ),
+    smiles: str | None = SMILES_COLUMN,
     columns: str | None = typer.Option(
-        None, help="The columns of the input to copy, separated by commas; default all."
+        None, help="Columns of the input to copy, separated by commas; default: all."
     ),
     replace: bool = typer.Option(
-        False, "--replace", help="Overwrite columns of the input, as in an old output."
+        False, "--replace", help="Overwrite existing prediction columns in the input."
     ),
-    prefix: str = typer.Option("", help="Put before the names of the new columns."),
+    prefix: str = typer.Option("", help="Prefix of the names of the new columns."),
     interval: float | None = typer.Option(
         None, help="Add _low and _high: an interval of this coverage in percent."
     ),
-    workers: int | None = typer.Option(
-        None, min=1, help="Processes that featurise; one for each core by default."
-    ),
+    workers: int | None = WORKERS,
     batch_size: int | None = typer.Option(
-        None, min=1, help="How many molecules go through the network together."
+        None, min=1, help="Number of molecules per forward pass."
     ),
     ray: str | None = typer.Option(
-        None, metavar="ADDRESS", help="Predict a table on a Ray cluster, or auto."
+        None,
+        metavar="ADDRESS",
+        help="Predict on a Ray cluster; auto for the local one.",
     ),
     resume: bool = typer.Option(
-        False, "--resume", help="Continue a prediction that was interrupted."
+        False, "--resume", help="Continue an interrupted prediction."
     ),
     quiet: bool = QUIET,
 ) -> None:
-    """Predict in original units, row by row, with a reason where it cannot be done."""
+    """Predict in original units; rows that cannot be predicted get a reason."""
     from fullrank.cli.train import stopping_politely
     from fullrank.train.predict import load_predictor
     from fullrank.train.predict_file import FileOptions, predict_file
@@ -63,9 +67,9 @@ def predict(
     is_table = source.is_file() and source.suffix.lower() != ".sdf"
     if is_table and predictor.molecules.makes_conformers:
         console.print(
-            "warning: the model was trained with the distances in QM9's geometries; "
-            "3D conformers are made with RDKit, which are not those. An SDF file with "
-            "geometries of your own is read as it is.",
+            "warning: the model was trained on distances in QM9's geometries; RDKit's "
+            "conformers, which are used here, differ from them. Use an SDF file to "
+            "provide geometries.",
             style="yellow",
         )
     options = FileOptions(
@@ -86,7 +90,6 @@ def predict(
     console.print(f"{count.predicted:,} of {count.total:,} predicted: {output}")
     if count.failed:
         console.print(
-            f"{count.failed:,} have no prediction but a reason, the first one: "
-            f"{count.first_reason}",
+            f"{count.failed:,} not predicted; the first reason: {count.first_reason}",
             markup=False,
         )

@@ -1,4 +1,4 @@
-"""``fullrank quickstart``: does keeping the rank pay, on real molecules, in minutes?"""
+"""``fullrank quickstart``: four models on real molecules, in minutes."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,18 +14,20 @@ if TYPE_CHECKING:
     from fullrank.train import Result, RunFolder
 
 TITLE = "HOMO–LUMO gap of real molecules (QM9)"
-RANKS = "mean rank of M, layer by layer"
+RANKS = "mean rank of M per layer"
 
 app = typer.Typer(add_completion=False)
 
 
 @app.command()
 def quickstart(
-    molecules: int = typer.Option(6000, min=100, help="Of QM9, spread over all of it."),
-    epochs: int = typer.Option(12, min=1),
-    seed: int = typer.Option(0),
+    molecules: int = typer.Option(
+        6000, min=100, help="Number of molecules of QM9, evenly spaced."
+    ),
+    epochs: int = typer.Option(12, min=1, help="Number of epochs."),
+    seed: int = typer.Option(0, help="Seed of weights and batches."),
     runs: Path = typer.Option(Path("runs"), help="The folder of run folders."),
-    quiet: bool = typer.Option(False, "--quiet", "-q", help="The result only."),
+    quiet: bool = typer.Option(False, "--quiet", "-q", help="Print the result only."),
 ) -> None:
     """Train GIN-0 and ExpC-1, -4 and -16 on the HOMO–LUMO gap of QM9's molecules."""
     from fullrank.report.training import write_training_report
@@ -90,7 +92,7 @@ def _show(results: Mapping[str, "Result"], ranks: Mapping[str, str]) -> None:
     console.print(table)
     console.print(
         f"{counts['train']:,} training and {counts['test']:,} test molecules, "
-        f"{first.epochs} epochs, one run each (seed {first.seed}): small "
-        f"differences may be chance, and the order depends on the learning rate "
-        f"(docs/train.md)."
+        f"{first.epochs} epochs, one run each (seed {first.seed}): small differences "
+        "may be due to chance, and the ranking depends on the learning rate "
+        "(docs/train.md)."
     )

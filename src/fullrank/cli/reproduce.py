@@ -34,25 +34,29 @@ def reproduce(
         False, "--list", help="List the tables and figures and exit."
     ),
     only: list[str] = typer.Option(
-        [], metavar="NAME", help="A model, data set or protocol; may be repeated."
+        [],
+        metavar="NAME",
+        help="Only this model, data set or protocol; may be repeated.",
     ),
-    scale: str = typer.Option("small", help="paper or small."),
+    scale: str = typer.Option("small", help="The scale: paper or small."),
     seeds: int = typer.Option(
-        None, min=1, help="Number of seeds; defined by the table by default."
+        None, min=1, help="Number of seeds; by default that of the table."
     ),
     epochs: int = typer.Option(
         None, min=1, help="Train for this many epochs (scale paper)."
     ),
     dry_run: bool = typer.Option(False, help="Show the runs and their estimated cost."),
-    workers: int = typer.Option(1, min=1, help="Processes on this machine."),
-    ray: str = typer.Option(None, metavar="ADDRESS", help="A Ray cluster, or auto."),
+    workers: int = typer.Option(1, min=1, help="Number of processes on this machine."),
+    ray: str = typer.Option(
+        None, metavar="ADDRESS", help="Run on a Ray cluster; auto for the local one."
+    ),
     cpus: float = typer.Option(1, min=0, help="Ray: CPUs per run."),
     gpus: float = typer.Option(0, min=0, help="Ray: GPUs per run."),
     retries: int = typer.Option(
-        3, min=0, help="Ray: restarts of a run whose node was lost."
+        3, min=0, help="Ray: how often a run is restarted if its node is lost."
     ),
     folds: Path = typer.Option(
-        None, help="A folder with the folds of Zhang et al. in NAME/ for each TU set."
+        None, help="A folder with the folds of Zhang et al., NAME/ for each TU set."
     ),
     runs: Path = typer.Option(Path("runs"), help="The folder of run folders."),
     join: list[Path] = JOIN,
@@ -70,7 +74,7 @@ def reproduce(
     from fullrank.paper.reproduce import reproduce as run_plan
 
     if table is None:
-        raise typer.BadParameter("which table? --list shows them")
+        raise typer.BadParameter("give a table or figure; --list shows them")
     console = Console(stderr=True)
     joined = [read_record(file) for file in join]
     plan = Plan(cells(table, scale, only, seeds, epochs, folds, runs), joined)

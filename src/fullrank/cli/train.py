@@ -1,4 +1,4 @@
-"""``fullrank train``: a table or a configuration, its runs, its result."""
+"""``fullrank train``: train from a table or a configuration."""
 
 import contextlib
 from collections.abc import Iterator
@@ -12,6 +12,7 @@ from fullrank.cli.options import (
     BALANCE,
     CHANGES,
     QUIET,
+    RUNS,
     SMILES,
     SPLIT,
     SPLIT_COLUMN,
@@ -44,17 +45,18 @@ def train(
     start: Path = typer.Option(
         None, "--from", metavar="MODEL", help="Fine-tune this trained model."
     ),
-    seeds: int = typer.Option(None, min=1, help="Repeat with so many seeds."),
+    seeds: int = typer.Option(None, min=1, help="Number of seeds."),
     ensemble: int = typer.Option(
-        None, min=1, help="Networks that predict together; 1 for a single one."
+        None, min=1, help="Number of networks that predict together."
     ),
     calibration: float = typer.Option(
-        None, help="Training graphs, or which part of them, to calibrate intervals by."
+        None,
+        help="Number or fraction of training graphs held out to calibrate intervals.",
     ),
     similarity: bool = typer.Option(
         True,
-        help="Whether the model keeps fingerprints of training molecules, to say how "
-        "near a new one is.",
+        help="Store fingerprints of training molecules in the model, so that "
+        "predictions report the similarity to the nearest one.",
     ),
     duration: float = TIME,
     changes: list[str] = CHANGES,
@@ -67,24 +69,27 @@ def train(
     list_keys: bool = typer.Option(
         False, "--keys", help="Show every key of a configuration and exit."
     ),
-    devices: int = typer.Option(None, help="Processes on this machine."),
-    nodes: int = typer.Option(None, help="Machines."),
-    runs: Path = typer.Option(None, help="The folder of run folders."),
+    devices: int = typer.Option(None, help="Number of processes on this machine."),
+    nodes: int = typer.Option(None, help="Number of machines."),
+    runs: Path = RUNS,
     allow_rejected: bool = typer.Option(
         False, help="Train even if more than half of a table's rows are rejected."
     ),
     wait: float = typer.Option(
-        0, min=0, help="Seconds to wait for another process on the same run."
+        0, min=0, help="Seconds to wait if another process works on the same run."
     ),
     page: bool = typer.Option(True, help="Write page.html about the run."),
     quiet: bool = QUIET,
-    verbose: bool = typer.Option(False, "--verbose", "-v", help="A line per epoch."),
+    verbose: bool = typer.Option(
+        False, "--verbose", "-v", help="Print a line per epoch."
+    ),
 ) -> None:
     """Train on a table of molecules, or by a configuration.
 
-    For a table, `fullrank train molecules.csv --target logS` is enough: a recipe
-    decides the rest. The same command resumes, or shows what came out. With --quiet the
-    folder of the run is all that is printed; --time fixes the number of epochs.
+    For a table, `fullrank train molecules.csv --target logS` is enough: a recipe sets
+    the rest. The same command resumes an interrupted run and shows the result of a
+    finished one. --quiet prints only the run folder; --time sets the number of epochs
+    to what fits.
     """
     if list_ready:
         from fullrank.paper.ready import ready_configs
@@ -95,7 +100,7 @@ def train(
         print(keys_table())
         return
     if source is None:
-        raise typer.BadParameter("which table or configuration? See --help")
+        raise typer.BadParameter("give a table or a configuration; see --help")
     given = {
         "compute.devices": devices,
         "compute.nodes": nodes,
@@ -148,7 +153,7 @@ def _train(
         dataset = config.load_data()
         if duration is not None:
             config = within(config, dataset, duration)
-            console.print(f"{config.training.epochs} epochs fit into the time")
+            console.print(f"{config.training.epochs} epochs fit into the time limit")
         summary = run_experiment(
             config,
             dataset,
@@ -173,9 +178,9 @@ def resolve(
     """The configuration for a table, in a file, or of that name.
 
     Args:
-        about: What is said of a table, by the names of `fullrank.train.recipe`'s
+        about: The options for a table, by the names of `fullrank.train.recipe`'s
             arguments.
-        console: Where to say what was recognised in a table.
+        console: Where to print what was detected in a table.
     """
     from fullrank.data.tables import is_table, open_table
     from fullrank.errors import ConfigError
@@ -187,14 +192,14 @@ def resolve(
         for name in (*given, *(["target"] if targets else [])):
             flag = "from" if name == "start" else name.replace("_", "-")
             raise typer.BadParameter(
-                f"--{flag} is for tables of molecules; change a configuration by --set"
+                f"--{flag} is for tables of molecules; use --set for a configuration"
             )
         return find_config(source, changes)
     with open_table(source) as table:
         if not targets:
             raise ConfigError(
-                f"which column of {source} is to be predicted? It has "
-                f"{', '.join(table.header)}; name it with --target"
+                f"no target given; choose a column of {source} with --target: "
+                f"{', '.join(table.header)}"
             )
     found = recipe(source, targets, **given)
     for note in found.notes:
@@ -229,7 +234,7 @@ def find_config(source: str, changes: list[str]) -> "Config":
 
 
 def show_summary(summary: "Summary", runs: Path) -> None:
-    """Print the test metrics of an experiment and what they cost."""
+    """Print the test metrics of an experiment, its time and its memory."""
     from rich.table import Table
 
     from fullrank.train.progress import human, human_size, human_time
@@ -249,7 +254,7 @@ def show_summary(summary: "Summary", runs: Path) -> None:
     console.print(
         f"{human(summary.parameters)} parameters · "
         f"{human_time(summary.seconds_per_epoch)} per epoch · "
-        f"{human_time(summary.seconds)} in all · "
+        f"{human_time(summary.seconds)} in total · "
         f"{human_size(summary.peak_memory)} peak memory"
     )
     console.print(
@@ -271,7 +276,7 @@ def mean_and_std(summary: "MetricSummary") -> str:
 
 @contextlib.contextmanager
 def stopping_politely() -> Iterator[None]:
-    """Turn an interrupted run into a sentence and the status of Ctrl-C."""
+    """Turn an interruption into a message and the exit status of Ctrl-C."""
     from fullrank.interrupt import STATUS, Interrupted
 
     try:

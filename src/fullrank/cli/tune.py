@@ -9,6 +9,7 @@ from fullrank.cli.options import (
     BALANCE,
     CHANGES,
     QUIET,
+    RUNS,
     SMILES,
     SPLIT,
     SPLIT_COLUMN,
@@ -31,22 +32,22 @@ def tune(
     split: str = SPLIT,
     split_column: str = SPLIT_COLUMN,
     balance: bool = BALANCE,
-    trials: int = typer.Option(50, min=1, help="In the study, by all processes."),
+    trials: int = typer.Option(50, min=1, help="Number of trials, over all processes."),
     duration: float = TIME,
     space: Path = typer.Option(
-        None, metavar="FILE", help="A YAML file with the keys to search."
+        None, metavar="FILE", help="A YAML file with the search space."
     ),
     storage: str = typer.Option(
-        None, metavar="URL", help="A database that several machines share."
+        None, metavar="URL", help="A database that several machines can share."
     ),
     changes: list[str] = CHANGES,
-    runs: Path = typer.Option(None, help="The folder of run folders."),
+    runs: Path = RUNS,
     quiet: bool = QUIET,
 ) -> None:
-    """Search on the validation part, and train the best configuration.
+    """Search for the best configuration on the validation part, and train it.
 
-    The same command continues the study; started several times at once, its processes
-    share the work. With --quiet the folder of the trained model is all that is printed.
+    The same command continues the search; several processes can run it at the same time
+    and share the work. --quiet prints only the run folder.
     """
     from fullrank.cli.train import resolve, show_summary, stopping_politely
     from fullrank.report.run_page import write_run_page

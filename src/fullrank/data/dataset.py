@@ -58,10 +58,10 @@ class Description:
         num_classes: For multiclass; for tokens the vocabulary, unknown and end.
         num_tokens: For tokens: how many of them are predicted.
         vocabulary: For tokens: the words by id; then come unknown and end.
-        featurizer: What makes such graphs of new molecules or files; None where that
-            is not possible.
+        featurizer: Converts new molecules or files to such graphs; None if that is not
+            possible.
         source: Where the data came from.
-        notes: What became of it on the way.
+        notes: How the data were processed.
     """
 
     name: str

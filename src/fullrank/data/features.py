@@ -34,14 +34,14 @@ class Features:
 
 @dataclass
 class Columns:
-    """Feature columns of nodes or edges on their way into a packed set.
+    """Feature columns of nodes or edges, before they are packed.
 
     Args:
         arrays: How they are stored.
-        parts: How batches give them out.
-        names: One for each column.
-        categories: What the integers of a stored array stand for, unless themselves.
-        moments: Mean and standard deviation that degrees were normalised with.
+        parts: How they appear in batches.
+        names: The names of the columns.
+        categories: The values that the integers of a stored array encode, if any.
+        moments: Mean and standard deviation of standardised degrees.
     """
 
     arrays: dict[str, np.ndarray]

@@ -72,12 +72,12 @@ def recognize(
         found = ", ".join(
             f"{n!r} is {k.task}" for n, k in zip(targets, kinds, strict=True)
         )
-        raise DataError(f"targets of one model are of one kind, but {found}")
+        raise DataError(f"all targets of a model must have the same task, but {found}")
     labels = {kind.labels for kind in kinds if kind.task == "binary"}
     if len(labels) > 1:
         raise DataError(
             f"the targets {', '.join(targets)} of {file} have different labels: "
-            f"{', '.join(map(str, sorted(labels, key=str)))}; write them alike"
+            f"{', '.join(map(str, sorted(labels, key=str)))}; use the same labels"
         )
     first = kinds[0]
     return Columns(smiles, first.task, first.labels, first.classes)
@@ -108,10 +108,10 @@ def _smiles_column(
             name for name in names.values() if _holds_smiles(rows, header.index(name))
         ]
     if len(found) != 1:
-        what = f"{' and '.join(map(repr, found))} do" if found else "no column does"
+        what = f"{' and '.join(map(repr, found))} contain" if found else "none contains"
         raise DataError(
-            f"which column of {file} holds the SMILES? {what}, of "
-            f"{', '.join(header)}; name it"
+            f"cannot detect the SMILES column of {file}: of the columns "
+            f"{', '.join(header)}, {what} SMILES; specify it"
         )
     return found[0]
 
@@ -135,7 +135,7 @@ def _is_molecule(text: str) -> bool:
 
 def _kind(file: Path, name: str, values: list[str], task: Kind | None) -> _Kind:
     if not values:
-        raise DataError(f"the column {name!r} of {file} has no value")
+        raise DataError(f"the column {name!r} of {file} has no values")
     numbers = [value for value in values if _is_number(value)]
     different = len({float(v) for v in numbers}) + len(values) - len(numbers)
     if different == 1:
@@ -153,7 +153,7 @@ def _kind(file: Path, name: str, values: list[str], task: Kind | None) -> _Kind:
     if task == "multiclass" and different > _MOST_CLASSES:
         raise DataError(
             f"the column {name!r} of {file} has more than {_MOST_CLASSES} different "
-            f"texts, such as {values[0]!r}; these are not classes"
+            f"values, such as {values[0]!r}, too many for classes"
         )
     if task == "binary":
         return _Kind(task, _labels(file, name, values))
@@ -167,8 +167,8 @@ def _labels(file: Path, name: str, values: list[str]) -> tuple[str, str] | None:
     distinct = sorted({str(float(v)) if _is_number(v) else v: v for v in values})
     if len(distinct) != 2:
         raise DataError(
-            f"binary needs two values; {name!r} in {file} has {len(distinct)}, such as "
-            f"{', '.join(map(repr, distinct[:3]))}"
+            f"a binary target needs two values; {name!r} in {file} has "
+            f"{len(distinct)}, such as {', '.join(map(repr, distinct[:3]))}"
         )
     first, second = distinct
     return (second, first) if first.lower() in _POSITIVE else (first, second)

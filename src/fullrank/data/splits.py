@@ -40,7 +40,7 @@ class Split:
         if (counts > 1).any():
             raise DataError(f"graph {values[counts > 1][0]} is in a split twice")
         if len(values) and values[0] < 0:
-            raise DataError(f"a split holds the index {values[0]}")
+            raise DataError(f"a split contains the index {values[0]}")
 
     def __repr__(self) -> str:
         sizes = " / ".join(str(len(getattr(self, part))) for part in PARTS)

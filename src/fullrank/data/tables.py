@@ -34,18 +34,18 @@ _QUOTED = re.compile(r'"[^"]*"')
 
 
 def is_table(name: str | Path) -> bool:
-    """Whether the name ends as that of a table does."""
+    """Whether the name has the extension of a table."""
     return ending(name) in ENDINGS
 
 
 def ending(name: str | Path) -> str:
-    """How the name ends, in lower case and without ``.gz``."""
+    """The extension in lower case, ignoring ``.gz``."""
     path = Path(name)
     return Path(path.stem if path.suffix.lower() == ".gz" else path).suffix.lower()
 
 
 def delimiter_of(file: Path) -> str:
-    """What a table of this name is usually separated by."""
+    """The usual delimiter of a table with this extension."""
     return DELIMITERS.get(ending(file), ",")
 
 
@@ -64,8 +64,7 @@ class Row(NamedTuple):
     """The cells of a row, and the line it begins in; the header begins in line 1.
 
     In a format without lines it is the number of the row, the header counted as 1.
-    ``problem`` says why there is no molecule in a row of a format that does not hold
-    SMILES.
+    ``problem`` is the reason why a row of a format without SMILES has no molecule.
     """
 
     line: int
@@ -281,8 +280,8 @@ def _sdf_table(file: Path) -> TableReader:
 
 
 def table_text(rows: Iterable[Sequence[Any]], delimiter: str = ",") -> str:
-    """Rows as the text of a table, in which no cell is a formula to a spreadsheet: one
-    that would be gets an apostrophe, which `TableReader` removes."""
+    """Rows as the text of a table. A cell that a spreadsheet would run as a formula
+    gets an apostrophe, which `TableReader` removes."""
     text = io.StringIO(newline="")
     writer = csv.writer(text, delimiter=delimiter)
     for row in rows:
@@ -291,7 +290,7 @@ def table_text(rows: Iterable[Sequence[Any]], delimiter: str = ",") -> str:
 
 
 def _is_formula(cell: Any) -> bool:
-    """Whether a cell, without apostrophes in front of it, is one to a spreadsheet."""
+    """Whether a spreadsheet would run a cell, ignoring leading apostrophes."""
     if not isinstance(cell, str) or cell[:1] not in _FORMULA_STARTS:
         return False
     content = cell.lstrip("'")
@@ -316,12 +315,12 @@ def number(text: str) -> float:
 
 
 def is_missing(text: str) -> bool:
-    """Whether a cell says that there is no value."""
+    """Whether a cell means that the value is missing."""
     return text.lower() in ("", "na", "nan", "none", "null")
 
 
 def same_value(one: str, other: str) -> bool:
-    """Whether two cells hold the same number or the same text."""
+    """Whether two cells contain the same number or the same text."""
     try:
         return number(one) == number(other)
     except DataError:

@@ -25,7 +25,7 @@ def name_in(folder: str | Path) -> str:
     """The NAME of the only set in ``folder``."""
     found = sorted(Path(folder).glob("*_A.txt"))
     if len(found) != 1:
-        raise DataError(f"{folder} must hold one NAME_A.txt, found {len(found)}")
+        raise DataError(f"{folder} must contain one NAME_A.txt, found {len(found)}")
     return found[0].name.removesuffix("_A.txt")
 
 

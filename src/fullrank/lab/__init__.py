@@ -1,4 +1,4 @@
-"""What an aggregator, a layer or a model can and cannot tell apart."""
+"""What an aggregator, a layer or a model can and cannot distinguish."""
 
 from fullrank.lab.graphs.brec import RPC, PairedComparisons, brec
 from fullrank.lab.graphs.counting import Counting, Miscount, cannot_count

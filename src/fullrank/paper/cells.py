@@ -127,7 +127,7 @@ class PlannedCell:
     """One number of a table, by one protocol.
 
     Attributes:
-        candidates: An experiment for each s to choose from; ``None`` is no choice.
+        candidates: An experiment for each s to choose from; ``None`` means no choice.
     """
 
     table: str

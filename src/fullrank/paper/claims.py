@@ -17,13 +17,13 @@ from fullrank.paper.record import CellResult, TableResult, Verdict
 LEVEL = 0.05
 RULE = (
     "Two models are compared on the same data set with the same seed; on sets with "
-    "folds, by the protocol fair and the mean of the same folds. Whether a gain is "
-    "larger on dense graphs is asked of each dense set and seed: the share of the "
-    "error that is saved there, against its mean over the sparse sets. A claim holds "
-    "if a one-sided sign test over these pairs (ties left out) gives p < 0.05, and "
-    "does not hold otherwise; with fewer than five pairs that cannot be reached, so "
-    "there are not enough runs. Seeds of one data set are not quite independent, so p "
-    "is somewhat too small. Of many claims a few pass by chance."
+    "folds, with the protocol fair and the mean over the same folds. Whether a gain is "
+    "larger on dense graphs is decided for each dense set and seed: the relative "
+    "reduction of the error there is compared with its mean over the sparse sets. A "
+    "claim holds if a one-sided sign test over these pairs, ignoring ties, gives "
+    "p < 0.05, and does not hold otherwise. Fewer than five pairs cannot reach this "
+    "level; they count as not enough runs. Seeds of one data set are not fully "
+    "independent, so p is somewhat too small. Of many claims, a few hold by chance."
 )
 
 

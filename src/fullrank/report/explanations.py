@@ -1,4 +1,4 @@
-"""A page that shows what each part of some molecules contributes to predictions."""
+"""A page with the contributions of atoms, bonds and descriptors to predictions."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -9,10 +9,10 @@ from fullrank.train.files import write_text
 
 _SHOWN = 8
 _HOW = (
-    "Orange raises the prediction, blue lowers it; the stronger the colour, the more. "
-    "Contributions are integrated gradients from the same graph without any features "
-    "(the base); together with the base they add up to the prediction. They say what "
-    "this model computed, not what causes the property."
+    "Orange raises the prediction, blue lowers it, in proportion to the colour. "
+    "Contributions are integrated gradients, with the graph without features as the "
+    "baseline; together with the value of the baseline they add up to the prediction. "
+    "They describe what the model computed, not what causes the property."
 )
 
 
@@ -46,13 +46,14 @@ def _section(number: int, one: Explanation) -> Section:
     scale = f" {one.scale}" if one.scale else ""
     missing = abs(one.unexplained)
     words = (
-        f"{one.target}: {one.value:.4g}{scale}, of which {one.base:.4g} is the base, "
-        f"{one.atoms.sum():+.4g} come from atoms, {one.bonds.sum():+.4g} from bonds"
+        f"{one.target}: {one.value:.4g}{scale}, of which {one.base:.4g} is the "
+        f"baseline, {one.atoms.sum():+.4g} from atoms, {one.bonds.sum():+.4g} from "
+        "bonds"
     )
     if one.descriptors:
         words += f" and {sum(one.descriptors.values()):+.4g} from descriptors"
     if missing > 0.01 * max(abs(one.value - one.base), 1e-9):
-        words += f"; {missing:.2g} are not explained"
+        words += f"; {missing:.2g} is not explained"
     rows = [[name, f"{value:+.4g}"] for name, value in _largest(one)]
     return Section(
         f"{number}. {one.smiles}",

@@ -1,4 +1,4 @@
-"""The lab's page: what layers confuse, how much rank they keep, over whom they sum."""
+"""The lab's page: collisions, rank kept, reach, and the sampling of Re-SUM."""
 
 from collections.abc import Mapping, Sequence
 from itertools import cycle
@@ -21,44 +21,44 @@ if TYPE_CHECKING:
     from fullrank.lab import Collision, Finding, LayerProfile, Reach
 
 COUNTING = (
-    "A layer that senses fewer numbers than its neighbours have free features must "
-    "confuse some of them: that is counting, and it holds for ExpandingConv and "
-    "CombConv as for all others. What a layer aggregates, before the output is made of "
-    "it, is searched for collisions as well: without Re-SUM that is M H, with Re-SUM "
-    "the messages after the MLP, whose sum is the output. Both neighbourhoods of every "
-    "picture were run through the layer once more."
+    "A layer whose output senses fewer directions than its neighbours have free "
+    "features must map some neighbourhoods to the same output; this holds for "
+    "ExpandingConv and CombConv as for any other layer. The aggregate, from which the "
+    "output is computed, is searched for collisions as well: without Re-SUM it is M H, "
+    "with Re-SUM the sum of the messages after the MLP, which is the output. Both "
+    "neighbourhoods of every figure were verified by running the layer."
 )
 RANK = (
-    "M holds the coefficients of a neighbourhood, H its features, and R = M H is what "
-    "a layer without Re-SUM aggregates. Kept is rank R / rank H; 1 means that nothing "
-    "was lost. Layers with Re-SUM never form M H, so nothing is said of them here. "
-    "Neighbourhoods count the node itself. Where lines coincide, the wider one below "
-    "stays visible."
+    "M contains the coefficients of a neighbourhood, H its features, and R = M H is "
+    "the aggregate of a layer without Re-SUM. The rank kept is rank R / rank H; 1 "
+    "means that no rank is lost. Layers with Re-SUM do not form M H and are not shown "
+    "here. Neighbourhoods include the node itself."
 )
 JACOBIAN = (
     "Layers whose coefficients cannot be read are probed by the Jacobian of their "
     "output over the neighbours, without the node itself. With attention held fixed, "
-    "its rank says how many weightings of the neighbours the layer uses."
+    "its rank is the number of weightings of the neighbours that the layer uses."
 )
 MOVING = (
-    "Here the weights of the neighbours move with the features and cannot be held, so "
-    "the rank is that of the whole derivative: another quantity, not to be compared "
-    "with the ones above."
+    "Here the weights of the neighbours depend on the features and cannot be held "
+    "fixed, so this is the rank of the total derivative, which is not comparable with "
+    "the ranks above."
 )
 SAMPLING = (
     "With Re-SUM each dimension sums only over neighbours whose message survives the "
-    "last ReLU. Each box shows, over the dimensions of one layer, the fraction of "
-    "neighbours that are really summed."
+    "last ReLU. Each box shows the fraction of neighbours in the sum, over the "
+    "dimensions of one layer."
 )
 
 REACH = (
-    "The influence of a node on another is the norm of a Jacobian: of what the last "
-    "convolution gives for the one, with respect to what the first reads of the other. "
-    "Left: the mean influence of one node at each distance. Right: the share of all "
-    "influence that comes from there, and dotted the share of nodes that are there. "
-    "Far nodes whose share of influence is below their share of nodes are squashed."
+    "The influence of a node on another is the norm of the Jacobian of the last "
+    "convolution's output at the latter with respect to the first convolution's input "
+    "at the former. Left: mean influence of a node by distance. Right: share of the "
+    "total influence by distance; dotted, the share of nodes at that distance. If the "
+    "share of influence of distant nodes is below their share of nodes, their "
+    "information is squashed."
 )
-#: What a cell begins with that holds no number; the reason follows.
+#: How a cell without a number starts; the reason follows.
 NOT = "–"
 
 Findings = Mapping[str, Sequence["Finding"]]
@@ -76,7 +76,7 @@ def lab_page(
 
     Args:
         title: Of the page.
-        lead: What was looked at.
+        lead: What was examined.
         findings: Per model what :func:`fullrank.lab.examine` found in each layer.
         provenance: Where the numbers come from.
         reaches: Per model what :func:`fullrank.lab.reach` found.
@@ -91,7 +91,7 @@ def lab_page(
         travels: list[Block] = [Text(REACH), Figure(_reach_figure(reaches))]
         sections.append(Section("How far information travels", travels))
     if sampled := _sampling_figure(findings):
-        summed = Section("Who is really summed", [Text(SAMPLING), Figure(sampled)])
+        summed = Section("Sampling of Re-SUM", [Text(SAMPLING), Figure(sampled)])
         sections.append(summed)
     collisions: list[Block] = [Text(COUNTING)]
     for model, layers in findings.items():
@@ -102,7 +102,7 @@ def lab_page(
 
 
 def glance(findings: Findings) -> tuple[list[str], list[list[str]]]:
-    """Columns and rows of the table that tells most at once."""
+    """Columns and rows of the overview table."""
     columns = [
         "model",
         "layer",
@@ -132,7 +132,7 @@ def glance(findings: Findings) -> tuple[list[str], list[list[str]]]:
 
 
 def _with_footnotes(columns: list[str], rows: list[list[str]]) -> Table:
-    """A table in which a letter stands for why a cell holds no number."""
+    """A table in which letters refer to the reasons for missing numbers."""
     letters: dict[str, str] = {}
 
     def short(cell: str) -> str:
@@ -268,26 +268,27 @@ def _collision_blocks(model: str, finding: "Finding") -> list[Block]:
     output, aggregate = finding.output, finding.aggregate
     heading = Heading(f"{model}, {finding.profile.name} ({finding.profile.kind})")
     if output is None or aggregate is None:
-        return [heading, Text(f"Nothing was searched for: {finding.why_not}.")]
+        return [heading, Text(f"Not searched: {finding.why_not}.")]
     size = len(output.first)
     if output.found:
         said = (
-            f"Two neighbourhoods of {size}, at least {output.distance:.2g} from every "
-            f"reordering of each other; the outputs are {output.gap:.1e} apart."
+            f"Two neighbourhoods of {size}, at a distance of at least "
+            f"{output.distance:.2g} in any order; the outputs differ by "
+            f"{output.gap:.1e}."
         )
     else:
         said = (
             f"No second neighbourhood of {size} found in {output.starts} starts: the "
-            f"outputs stayed {output.gap:.1e} apart."
+            f"smallest difference of the outputs is {output.gap:.1e}."
         )
     counts = (
         f"{output.free} free features, of which the output senses {output.sensed} and "
         f"the aggregate {aggregate.sensed}."
     )
     also = (
-        "The aggregate collides too."
+        "The aggregate collides, too."
         if aggregate.found
-        else f"The aggregate resists: gap {aggregate.gap:.1e} at best."
+        else f"No collision of the aggregate found; smallest gap {aggregate.gap:.1e}."
     )
     return [heading, Text(f"{said} {counts} {also}"), Figure(collision_figure(output))]
 
@@ -307,7 +308,7 @@ def collision_figure(collision: "Collision") -> "go.Figure":
         horizontal_spacing=0.03,
         shared_yaxes=True,
         specs=[[{}, {}], [{"colspan": 2}, None]],
-        subplot_titles=["the first", "the second", "what the layer says of them"],
+        subplot_titles=["first", "second", "outputs"],
     )
     for column, x in enumerate((first, second), start=1):
         figure.add_heatmap(
@@ -324,7 +325,7 @@ def collision_figure(collision: "Collision") -> "go.Figure":
             col=column,
         )
     for name, output, dash in zip(
-        ("the first", "the second"), collision.outputs, ("solid", "dot"), strict=True
+        ("first", "second"), collision.outputs, ("solid", "dot"), strict=True
     ):
         figure.add_scatter(
             y=output.tolist(),

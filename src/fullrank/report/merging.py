@@ -16,22 +16,22 @@ if TYPE_CHECKING:
 
 SHOWN = 12
 MERGED = (
-    "Graphs with the same embedding get the same prediction, whatever head is trained "
-    "on it. They are the same graph; or 1-WL cannot tell them apart, and then no layer "
-    "can that reads features and edges only; or the model merges them although 1-WL "
-    "tells them apart. 1-WL reads all features of nodes and edges, also those that the "
-    "model does not read."
+    "Graphs with the same embedding get the same prediction from any head. Either they "
+    "are the same graph; or 1-WL cannot distinguish them, so that no layer that reads "
+    "only features and edges can; or the model merges them although 1-WL distinguishes "
+    "them. 1-WL reads all node and edge features, including those that the model does "
+    "not read."
 )
 COST = (
-    "The best that any head can do on these graphs: in each group of merged graphs the "
-    "most frequent label, or the mean. The last column is the same for heads that "
-    "may tell all graphs apart that are not the same."
+    "The best possible score of any head on these graphs: it predicts the most "
+    "frequent label, or the mean, of each group of merged graphs. The last column is "
+    "the bound if only identical graphs were merged."
 )
 COUNTING = (
     "Two graphs with different numbers of a subgraph and the same embedding show that "
     "the embedding does not determine that number. All nodes and edges have the "
     "features of the first node and edge of a graph of the data set. Without a witness "
-    "nothing is claimed."
+    "the question is undecided."
 )
 
 
@@ -41,7 +41,7 @@ class WholeGraphs:
 
     Attributes:
         merging: The graphs that it merges.
-        counting: What it cannot count; or why that was not looked at.
+        counting: What it cannot count; or why that was not examined.
     """
 
     merging: "Merging"
@@ -56,7 +56,13 @@ def whole_graph_sections(
     merged: list[Block] = [Text(MERGED), Table(*merged_counts(studies))]
     costs = cost_rows(studies, dataset)
     if costs:
-        columns = ["model", "target", "bound", "merged as here", "only the same merged"]
+        columns = [
+            "model",
+            "target",
+            "bound",
+            "as merged",
+            "if only identical graphs merge",
+        ]
         merged += [Text(COST), Table(columns, costs)]
     for model, study in studies.items():
         merged += _group_blocks(model, study.merging, dataset, draw)
@@ -138,7 +144,7 @@ def _group_blocks(
         said = f"{len(group.members)} graphs with one embedding: {group.kind}."
         level = wl_level(first, second)
         if not level.isomorphic:
-            said += f" These two are told apart by {level}."
+            said += f" These two are distinguished by {level}."
         blocks += [
             Heading(f"{model}: {_places(group.members)}"),
             Text(said),
@@ -164,7 +170,7 @@ def _label(dataset: "GraphDataset", place: int) -> str:
 
 def _counting_blocks(model: str, counting: "Counting | str") -> list[Block]:
     if isinstance(counting, str):
-        return [Heading(model), Text(f"Not looked at: {counting}")]
+        return [Heading(model), Text(f"Not examined: {counting}")]
     rows = [
         [
             pattern,

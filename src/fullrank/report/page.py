@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import jinja2
     import plotly.graph_objects as go
 
-#: Told apart by people who see colours differently (Okabe and Ito).
+#: Distinguishable with colour vision deficiency (Okabe and Ito).
 PALETTE = (
     "#0072B2",
     "#D55E00",

@@ -1,4 +1,4 @@
-"""The paper's tables, ours beside published: a page, a Markdown file, a JSON file."""
+"""The paper's tables with our results: a page, a Markdown file, a JSON file."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -40,10 +40,10 @@ _PROTOCOLS = {
 
 @dataclass(frozen=True)
 class GridCell:
-    """What stands in a place of a table.
+    """A cell of a table.
 
     Attributes:
-        value: What it is sorted by: its text by default; with ``""`` it goes last.
+        value: The sort key, by default the text; an empty string sorts last.
     """
 
     text: str
@@ -74,7 +74,7 @@ def page_of(record: ResultsRecord) -> str:
     sections += _curve_sections(record)
     if record.tables:
         sections.append(Section("Cost", [_costs(record)]))
-        sections.append(Section("Where each number comes from", [_origins(record)]))
+        sections.append(Section("Provenance", [_origins(record)]))
     unread = record.runs.unread
     if unread:
         sections.append(
@@ -97,12 +97,12 @@ def markdown_of(record: ResultsRecord) -> str:
         lines += ["", "## Cost", ""]
         rows = [_plain(row) for row in _cost_rows(record)]
         lines += _markdown_table(_COST_COLUMNS, rows)
-        lines += ["", "## Where the numbers come from", ""]
+        lines += ["", "## Provenance", ""]
         lines += [f"- {origin}" for origin in _origins_in_short(record)]
         lines += ["", "Every run, with its seed and fold, is in `results.json`."]
     for name, why in record.runs.unread.items():
         lines += ["", f"Not read: `{name}`: {why}"]
-    lines += ["", f"Made by `fullrank report` {record.fullrank}, {record.made}."]
+    lines += ["", f"Created by `fullrank report` {record.fullrank}, {record.made}."]
     return "\n".join(lines) + "\n"
 
 
@@ -111,11 +111,11 @@ def _lead(record: ResultsRecord) -> str:
     missing = sum(len(table.missing) for table in record.tables)
     shown = {run.run for _, cell in _measured(record) for run in cell.runs}
     return (
-        f"Made of {len(shown):,} finished runs; {len(runs.unfinished):,} more "
-        f"are begun. Each cell has our mean ± standard deviation (over seeds, on sets "
-        f"with folds over folds), the best of ours in bold, and the published number "
-        f"below it, again with the best in bold. {missing:,} cells of the tables below "
-        f"have no run yet and say so."
+        f"From {len(shown):,} finished runs; {len(runs.unfinished):,} more are "
+        "unfinished. Each cell shows our mean ± standard deviation (over seeds, or "
+        "over folds on sets with folds) and below it the published number; the best "
+        f"of each is in bold. {missing:,} cells have not been run and are marked as "
+        "missing."
     )
 
 
@@ -125,7 +125,7 @@ def _lead(record: ResultsRecord) -> str:
 def _claim_columns(record: ResultsRecord) -> list[str]:
     return [
         "claim",
-        "the paper's own numbers",
+        "published numbers",
         *(f"ours, {s}" for s in _scales(record)),
     ]
 
@@ -185,8 +185,8 @@ def _about(table: TableResult) -> list[str]:
     ]
     if table.scale != "paper":
         lines.append(
-            "The published numbers are at the paper's scale: compare models within "
-            "ours, not ours with the published."
+            "The published numbers are at the paper's scale and cannot be compared "
+            "with ours; our numbers can be compared with each other."
         )
     folds = dict.fromkeys(cell.folds for cell in table.cells if cell.folds)
     protocols = dict.fromkeys(c.protocol for c in table.columns)
@@ -297,8 +297,8 @@ def _curve_sections(record: ResultsRecord) -> Iterator[Section]:
 
 
 _CURVES = (
-    "Mean over the runs of a model: validation as lines (by the protocol gin: test), "
-    "training as dots. Click on a name to hide it."
+    "Mean over the runs of a model: solid lines for validation (protocol gin: test), "
+    "dotted lines for training. Click on a name to hide it."
 )
 
 
@@ -351,7 +351,7 @@ _COST_COLUMNS = (
     "data set",
     "parameters",
     "epochs",
-    "seconds an epoch",
+    "seconds per epoch",
     "peak memory, MB",
 )
 
@@ -380,10 +380,9 @@ def _measured(record: ResultsRecord) -> Iterator[tuple[TableResult, CellResult]]
 
 def _costs(record: ResultsRecord) -> Block:
     caption = (
-        "Seconds are the median over the epochs of all runs, of training and "
-        "validation; memory is the most that a process had during a run, data and "
-        "libraries included. "
-        "Runs that shared the machine with others are slower."
+        "Time is the median over the epochs of all runs, including validation; memory "
+        "is the peak of the process, including data and libraries. Runs that shared "
+        "the machine with others are slower."
     )
     return _table_block(_COST_COLUMNS, _cost_rows(record), caption, "costs")
 
@@ -410,7 +409,7 @@ def _origins(record: ResultsRecord) -> Block:
             "" if run.fold is None else str(run.fold),
             run.run,
             str(run.best_epoch + 1),
-            ", before it ".join(map(_short, _commits(run))),
+            ", before that ".join(map(_short, _commits(run))),
             run.machine,
             run.versions,
         ]
@@ -421,12 +420,12 @@ def _origins(record: ResultsRecord) -> Block:
 
 
 def _commits(run: RunRecord) -> list[str | None]:
-    """The commit that a run ended with, and those its first epochs are from."""
+    """The commit of the last epoch of a run, and those of earlier epochs."""
     return [run.commit, *reversed(run.earlier_commits)]
 
 
 def _short(commit: str | None) -> str:
-    """``0123456789ab``, and whether the source had changes beyond the commit."""
+    """``0123456789ab``, and whether the source had uncommitted changes."""
     name, _, changed = (commit or "none").partition("-")
     return f"{name[:12]}{', changed' if changed else ''}"
 
@@ -435,7 +434,7 @@ def _origins_in_short(record: ResultsRecord) -> list[str]:
     origins: dict[str, set[str]] = {}
     for _, cell in _measured(record):
         for run in cell.runs:
-            commits = ", before it ".join(map(str, _commits(run)))
+            commits = ", before that ".join(map(str, _commits(run)))
             origin = f"{run.machine}; {run.versions}; commit {commits}"
             origins.setdefault(origin, set()).add(run.run)
     return [f"{len(runs):,} runs: {origin}" for origin, runs in origins.items()]

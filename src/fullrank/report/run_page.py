@@ -40,8 +40,8 @@ WORST = 12
 MOST_REJECTED = 100
 _SMALL = 1e-12
 EXPLAINED = (
-    "The training scores of a seed are the means over its best epoch, with dropout and "
-    "while the weights change; those of all networks together are measured afterwards."
+    "Training scores of a seed are averages over its best epoch, with dropout and "
+    "while the weights change; those of the ensemble are computed afterwards."
 )
 
 
@@ -59,8 +59,8 @@ def write_run_page(folder: Path, dataset: GraphDataset, part: str = "test") -> P
     first, config = results[0], runs[0].config
     counts = first.graphs
     lead = (
-        f"{counts['train']:,} graphs to learn from, {counts['valid']:,} to choose the "
-        f"epoch, {counts['test']:,} to test."
+        f"{counts['train']:,} training, {counts['valid']:,} validation and "
+        f"{counts['test']:,} test graphs."
     )
     folds = config.split.kind in FOLDS
     sections = [Section("Results", [_measures(runs, dataset, folds), Text(EXPLAINED)])]
@@ -76,9 +76,9 @@ def write_run_page(folder: Path, dataset: GraphDataset, part: str = "test") -> P
     machine = runs[0].environment
     provenance = {
         "run": ", ".join(run.id for run in runs),
-        "seconds": f"{sum(r.seconds for r in results):,.1f} in all, "
+        "seconds": f"{sum(r.seconds for r in results):,.1f} in total, "
         f"{first.seconds_per_epoch:.2f} per epoch",
-        "memory": f"{max(r.peak_memory for r in results) / 1e6:,.0f} MB at most",
+        "memory": f"{max(r.peak_memory for r in results) / 1e6:,.0f} MB peak",
         "parameters": f"{first.parameters:,}"
         + (f" in each of {len(runs)} networks" if len(runs) > 1 else ""),
         "commit": machine.commit or "not from a repository",
@@ -92,7 +92,7 @@ def write_run_page(folder: Path, dataset: GraphDataset, part: str = "test") -> P
 
 
 def configuration(config: Config) -> Fragment:
-    """The configuration as YAML, with names instead of the paths of this machine."""
+    """The configuration as YAML, without the paths of this machine."""
     data, start = config.data, config.training.start
     hidden: dict[str, Any] = {
         name: None for name in data.locations if isinstance(getattr(data, name), Path)
@@ -133,7 +133,7 @@ def _measures(runs: Sequence[RunFolder], dataset: GraphDataset, folds: bool) -> 
     if len(runs) > 1 and not folds:
         together = {part: evaluate_ensemble(runs, dataset, part) for part in parts}
         cells = [_number(together[part].get(name)) for part, name in measured]
-        rows.append(["together", *cells, ""])
+        rows.append(["ensemble", *cells, ""])
     return Table(columns, rows)
 
 
@@ -252,7 +252,8 @@ def _worst(predicted: Predicted, dataset: GraphDataset) -> Iterator[Section]:
 
 
 def _errors(predicted: Predicted, dataset: GraphDataset) -> np.ndarray:
-    """How wrong each graph is: ``[G]``, in deviations, or minus log-likelihood."""
+    """The error of each graph ``[G]``: in standard deviations, or as negative
+    log-likelihood."""
     values, labels = predicted.values.numpy(), predicted.labels.numpy()
     if dataset.task == "multiclass":
         return -np.log(values[np.arange(len(labels)), labels] + _SMALL)
@@ -286,7 +287,7 @@ def _drawing(smiles: str) -> str:
 
 
 def _curves(runs: Sequence[RunFolder], metric: str) -> "go.Figure":
-    """Validation as lines, training as dots, one colour per run."""
+    """Solid lines for validation, dotted lines for training, one colour per run."""
     figure = _figure("epoch", metric)
     for color, run in zip(cycle(PALETTE), runs, strict=False):
         curve = run.curve
@@ -310,7 +311,7 @@ def _data(run: RunFolder, dataset: GraphDataset) -> Iterator[Block]:
     yield Text(f"Split: {described}.")
     leaks = split.how.get("in train and test", [])
     if leaks:
-        yield Text(f"{len(leaks)} molecules are in training and in testing.")
+        yield Text(f"{len(leaks)} molecules occur in both training and test part.")
     rejected = (dataset.notes or {}).get("rejected", [])
     if not rejected:
         yield Text("No row was rejected.")

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     import plotly.graph_objects as go
 
 CHANCE = (
-    "One run each, so small differences may be chance. The epoch is chosen on the "
-    "validation graphs; the test graphs are looked at once, after that."
+    "One run each, so small differences may be due to chance. The epoch is chosen on "
+    "the validation graphs; the test graphs are evaluated once, after that."
 )
 
 
@@ -47,8 +47,8 @@ def write_training_report(
     unit = f" ({target.unit})" if target.unit else ""
     counts = result.graphs
     lead = (
-        f"{counts['train']:,} graphs of {result.dataset} to learn from, "
-        f"{counts['valid']:,} to choose the epoch, {counts['test']:,} to test."
+        f"{counts['train']:,} training, {counts['valid']:,} validation and "
+        f"{counts['test']:,} test graphs of {result.dataset}."
     )
     sections = [
         Section("Results", [_table(results, unit, extra or {}), Text(CHANCE)]),

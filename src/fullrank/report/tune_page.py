@@ -1,4 +1,4 @@
-"""A page about a search: its history, what mattered, and the best configuration."""
+"""A page about a search: history, importance of keys, best configuration."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -30,8 +30,8 @@ def write_tune_page(tuned: "Tuned") -> Path:
     complete = [trial for trial in trials if trial.state == TrialState.COMPLETE]
     pruned = sum(trial.state == TrialState.PRUNED for trial in trials)
     lead = (
-        f"{len(complete)} trials to the end, {pruned} stopped early. The best has "
-        f"{study.best_value:.4g} on the validation part."
+        f"{len(complete)} completed trials, {pruned} stopped early. The best score on "
+        f"the validation part is {study.best_value:.4g}."
     )
     test = [
         [name, "not defined" if each.mean is None else f"{each.mean:.4g}"]
@@ -50,7 +50,7 @@ def write_tune_page(tuned: "Tuned") -> Path:
             Section("Parallel coordinates", [Figure(coordinates)]),
         ]
     else:
-        few = f"With fewer than {FEWEST_TRIALS} complete trials nothing can be said."
+        few = f"This needs at least {FEWEST_TRIALS} completed trials."
         sections.append(Section("Importance", [Text(few)]))
     sections.append(Section("Configuration", [configuration(tuned.config)]))
     provenance = {"study": study.study_name, "run": tuned.summary.experiment}

@@ -11,14 +11,14 @@ from fullrank.train.files import Record
 from fullrank.train.run import identify, run_one
 
 TIMED_EPOCHS = 2
-#: A part of the time is for what is not an epoch: testing, saving.
+#: Fraction of the time for epochs; the rest is for testing and saving.
 USED = 0.9
-#: Longer than so many times what a configuration says does not help.
+#: Maximum number of epochs, as a multiple of the configured one.
 LONGEST = 10
 
 
 class Budget(Record):
-    """The epochs that a time was found to be enough for."""
+    """The number of epochs that fit into a time limit."""
 
     seconds: float
     seconds_per_epoch: float
@@ -28,8 +28,8 @@ class Budget(Record):
 def within(config: Config, dataset: GraphDataset, seconds: float) -> Config:
     """The configuration with as many epochs as fit into ``seconds`` for all its runs.
 
-    Some epochs are timed first. What was found is stored in the folder of runs, so that
-    the same call later means the same runs, however fast the machine is then.
+    A few epochs are timed first. The result is stored in the folder of runs, so that
+    the same call later refers to the same runs.
     """
     key = digest_of([identify(config, dataset).id, seconds])[:12]
     file = config.runs / f"budget-{config.data.label}-{key}.json"

@@ -60,21 +60,24 @@ Seed = Annotated[int, Field(ge=0, lt=2**32)]
 
 
 class SplitConfig(Options):
-    """Which graphs train, which choose the epoch, which test.
+    """The split into training, validation and test graphs.
 
     Attributes:
-        kind: ``random``, ``given``, ``scaffold``; or folds by the protocol ``gin``
+        kind: ``random``, ``given`` or ``scaffold``; or folds with the protocol ``gin``
             (the epoch with the best mean test curve) or ``fair`` (the epoch that is
-            best on a held-out part of each training fold). The set's own by default.
-        seed: Of the split, not of the training.
-        folds: How many, for ``gin`` and ``fair``.
-        fold: Only this one, counted from 0.
-        folder: The folds of Zhang et al. in files, instead of stratified ones.
-        hold_out: ``fair``: the part of a training fold that chooses the epoch.
-        apart: ``random``: let the rows of one molecule be in different parts; by
-            default they stay together.
-        calibration: How many training graphs, or below 1 which part of them, are set
-            aside to calibrate intervals and probabilities; none by default.
+            best on a held-out part of each training fold). By default the split that
+            comes with the data set.
+        seed: Seed of the split, independent of the seeds of training.
+        folds: ``gin`` and ``fair``: number of folds.
+        fold: ``gin`` and ``fair``: run only this fold, numbered from 0.
+        folder: ``gin`` and ``fair``: a folder with the folds of Zhang et al.;
+            stratified folds by default.
+        hold_out: ``fair``: fraction of each training fold that is held out to choose
+            the epoch.
+        apart: ``random``: whether rows of the same molecule may be in different parts;
+            they stay together by default.
+        calibration: Number of training graphs, or a fraction below 1 of them, held out
+            to calibrate intervals and probabilities; none by default.
     """
 
     kind: Literal["random", "given", "scaffold", "gin", "fair"] | None = None
@@ -91,7 +94,7 @@ class SplitConfig(Options):
         if self.kind not in FOLDS and (self.fold, self.folder) != (None, None):
             raise ValueError("fold and folder are for the kinds 'gin' and 'fair'")
         if self.fold is not None and self.fold >= self.folds:
-            raise ValueError(f"fold {self.fold} of {self.folds} does not exist")
+            raise ValueError(f"there is no fold {self.fold} of {self.folds}")
         return self
 
 
@@ -100,30 +103,33 @@ class ModelConfig(Options):
 
     Attributes:
         name: A network of `fullrank.nn.network_names` or an estimator of
-            `fullrank.train.estimators` instead of a GraphNet; of the other keys it has
-            ``args``, ``layers``, ``hidden`` and ``dropout``.
-        args: Further arguments of the model of that name.
-        conv: A registered name, see `fullrank.nn.conv_names`.
-        layers: How many; without any, the atoms alone are read out.
-        hidden: The width of each.
-        s: Aggregators of ``expc``, heads of ``gat`` and ``gatv2``; of
-            ``expc-structural`` and ``expc-continuous`` those that read features.
-        re_sum: ``expc`` and ``combc``: the MLP before the sum, or after it.
-        init: ``expc`` and ``combc``: how the coefficients start, ``paper`` (the
+            `fullrank.train.estimators`, used instead of a GraphNet. Of the other keys,
+            only ``args``, ``layers``, ``hidden`` and ``dropout`` apply to it.
+        args: Further arguments of the model ``name``.
+        conv: Name of the convolution, see `fullrank.nn.conv_names`.
+        layers: Number of convolutions; with 0, the encoded nodes are read out.
+        hidden: Width of each layer.
+        s: Number of aggregators of ``expc``, or of heads of ``gat`` and ``gatv2``; for
+            ``expc-structural`` and ``expc-continuous``, of the aggregators that read
+            features.
+        re_sum: ``expc`` and ``combc``: whether the MLP is before the sum (Re-SUM) or
+            after it.
+        init: ``expc`` and ``combc``: initialisation of the coefficients, ``paper`` (the
             default) or ``balanced``.
         conv_args: Further arguments of the convolution.
-        batch_norm: After each layer.
-        norm_encoder: Batch norm before the first layer.
-        norm_readout: Batch norm before the head.
-        dropout: In the head; ``qm9`` has none.
-        layer_dropout: After each layer; none by default, as in the paper.
-        jumping_knowledge: Read all layers out, or the last one only.
-        readout: Over the nodes of a graph: ``sum``, ``mean`` or ``max``.
-        head: After the readout: ``ogb`` is one linear layer, ``tu`` two, ``qm9`` three,
-            ``qm9-paper`` three with the authors' widths.
-        virtual_node: Give each graph a node that is adjacent to all others.
-        descriptors: Numbers about the whole molecule that the head reads beside the
-            readout: ``rdkit`` (properties, counts), ``morgan`` (hashed neighbourhoods).
+        batch_norm: Whether to apply batch norm after each layer.
+        norm_encoder: Whether to apply batch norm before the first layer.
+        norm_readout: Whether to apply batch norm before the head.
+        dropout: Dropout in the head; the head ``qm9`` has none.
+        layer_dropout: Dropout after each layer; none by default, as in the paper.
+        jumping_knowledge: Whether to read out all layers, or only the last one.
+        readout: Pooling of the nodes of a graph: ``sum``, ``mean`` or ``max``.
+        head: Layers after the readout: ``ogb`` is one linear layer, ``tu`` two, ``qm9``
+            three, ``qm9-paper`` three with the authors' widths.
+        virtual_node: Whether to add a node to each graph that is connected to all
+            others.
+        descriptors: Descriptors of the whole molecule, concatenated with the readout:
+            ``rdkit`` (properties and counts), ``morgan`` (hashed neighbourhoods).
     """
 
     name: str | None = None
@@ -224,12 +230,12 @@ class ModelConfig(Options):
 
 
 class OptimizerConfig(Options):
-    """How the weights are changed.
+    """The optimiser.
 
     Attributes:
         name: ``adam`` or ``adamw``.
-        lr: The learning rate; with ``onecycle`` the highest one.
-        weight_decay: Of the optimiser.
+        lr: Learning rate; with ``onecycle``, its maximum.
+        weight_decay: Weight decay.
         clip: Maximum gradient norm; no clipping by default.
     """
 
@@ -240,12 +246,12 @@ class OptimizerConfig(Options):
 
 
 class ScheduleConfig(Options):
-    """How the learning rate changes.
+    """The learning rate schedule.
 
     Attributes:
         name: ``constant``, ``step``, ``cosine`` (to 0) or ``onecycle``.
-        every: ``step``: so many epochs apart.
-        factor: ``step``: the learning rate is multiplied by this.
+        every: ``step``: number of epochs between two steps.
+        factor: ``step``: factor of the learning rate at each step.
     """
 
     name: Literal["constant", "step", "cosine", "onecycle"] = "constant"
@@ -254,22 +260,23 @@ class ScheduleConfig(Options):
 
 
 class TrainingConfig(Options):
-    """How long and on what.
+    """Duration and details of training.
 
     Attributes:
-        epochs: Passes through the training graphs.
-        batch_size: Graphs in a step, over all devices together.
-        loss: ``mse``, ``mae`` or ``huber`` of normalised targets; ``cross_entropy``
-            for classes. By default ``mae`` or ``cross_entropy``.
-        class_weights: ``balanced``, or one for each class (multiclass) or for the
+        epochs: Number of passes over the training graphs.
+        batch_size: Number of graphs per step, over all devices.
+        loss: ``mse``, ``mae`` or ``huber`` of normalised targets, or ``cross_entropy``
+            for classification; by default ``mae`` or ``cross_entropy``.
+        class_weights: ``balanced``, or a weight for each class (multiclass) or for the
             positive label of each target (binary).
-        patience: Stop after so many epochs without a better validation metric.
-        start: A model file, or the folder of a run or an experiment, whose weights
+        patience: Stop after this many epochs without a better validation metric.
+        start: A model file, or the folder of a run or experiment, whose weights
             training starts from.
-        precision: Of the arithmetic: ``32``, ``64``, ``bf16-mixed`` or ``16-mixed``.
-        deterministic: Let only operations run that repeat exactly.
-        similarity: Whether the model keeps fingerprints of training molecules, with
-            which predictions say how near the nearest one is. It does by default.
+        precision: Floating-point precision: ``32``, ``64``, ``bf16-mixed`` or
+            ``16-mixed``.
+        deterministic: Whether to use deterministic operations only.
+        similarity: Whether the model stores fingerprints of training molecules, so that
+            predictions report the similarity to the nearest one; true by default.
     """
 
     epochs: PositiveInt = 100
@@ -289,12 +296,12 @@ class TrainingConfig(Options):
 
 
 class ComputeConfig(Options):
-    """Where it runs; says nothing about the result.
+    """Where the training runs; has no effect on the identity of a run.
 
     Attributes:
         accelerator: ``auto``, ``cpu`` or ``gpu``.
-        devices: Processes on this machine.
-        nodes: Machines.
+        devices: Number of processes on this machine.
+        nodes: Number of machines.
     """
 
     accelerator: Literal["auto", "cpu", "gpu"] = "auto"
@@ -306,16 +313,16 @@ class Config(Options):
     """An experiment: one run, or one for each fold and seed.
 
     Attributes:
-        data: Which graphs, and what is to be predicted.
-        split: Which graphs train, which choose the epoch, which test.
-        model: The network.
-        optimizer: How the weights are changed.
-        schedule: How the learning rate changes.
-        training: How long and on what.
-        compute: Where it runs.
-        seeds: Of weights and batches: a run for each.
-        ensemble: How many networks, each a run of its own, predict together for each
-            seed; one by default.
+        data: The data set and its targets.
+        split: The split into training, validation and test graphs.
+        model: The model.
+        optimizer: The optimiser.
+        schedule: The learning rate schedule.
+        training: Duration and details of training.
+        compute: Where the training runs.
+        seeds: Seeds of weights and batches; one run each.
+        ensemble: Number of networks per seed that predict together, each a run of its
+            own; one by default.
         runs: The folder of run folders.
     """
 
@@ -339,17 +346,17 @@ class Config(Options):
         read, example = STRUCTURAL.get(self.model.conv, (object, ""))
         if not isinstance(self.data.structure, read):
             raise ValueError(
-                f"model.conv {self.model.conv} reads structure that data does not "
-                f"have; set data.structure, for example to {example}"
+                f"model.conv {self.model.conv} needs structural information; set "
+                f"data.structure, for example to {example}"
             )
         processes = self.compute.devices * self.compute.nodes
         if self.training.batch_size % processes:
             raise ValueError(
-                f"training.batch_size {self.training.batch_size} cannot be shared "
-                f"evenly by {processes} processes"
+                f"training.batch_size {self.training.batch_size} cannot be divided "
+                f"evenly among {processes} processes"
             )
         if len(set(self.seeds)) < len(self.seeds):
-            raise ValueError(f"seeds {self.seeds} holds one twice")
+            raise ValueError(f"seeds {self.seeds} contains a duplicate")
         return self
 
     def load_data(self, labelled: bool = True, progress: bool = True) -> GraphDataset:
@@ -439,7 +446,7 @@ def read_values(text: str, name: str) -> dict[str, Any]:
     except ValueError as error:
         raise ConfigError(f"{name} is not valid YAML: {error}") from None
     if not isinstance(values, dict):
-        raise ConfigError(f"{name} does not hold keys and values")
+        raise ConfigError(f"{name} does not contain keys and values")
     return values
 
 
@@ -458,11 +465,11 @@ def _apply(values: dict[str, Any], change: str) -> None:
     for section in sections:
         values = values.setdefault(section, {})
         if not isinstance(values, dict):
-            raise ConfigError(f"{change!r}: {section!r} does not hold keys")
+            raise ConfigError(f"{change!r}: {section!r} is not a section")
     try:
         values[key] = parse_yaml(text)
     except ValueError:
-        raise ConfigError(f"{change!r}: {text!r} is not a value") from None
+        raise ConfigError(f"{change!r}: {text!r} is not valid YAML") from None
 
 
 def _complaints(error: ValidationError) -> Iterator[str]:
@@ -518,7 +525,7 @@ def _models_in(kind: Any) -> list[type[BaseModel]]:
 
 
 def _tags(model: type[BaseModel]) -> list[str]:
-    """What names a section among those that may stand in its place."""
+    """The names by which a section is chosen among alternatives."""
     if issubclass(model, Source):
         return [model.model_fields["kind"].default]
     return [model.__name__]

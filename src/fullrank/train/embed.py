@@ -25,7 +25,7 @@ class Embedded(NamedTuple):
     """A block of molecules as vectors.
 
     Attributes:
-        smiles: As they stand in the table.
+        smiles: The SMILES as given in the table.
         vectors: ``[M, d]``; NaN where there is none.
         reasons: Why there is none, or None.
     """

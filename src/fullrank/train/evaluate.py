@@ -21,8 +21,8 @@ def load_model(run: RunFolder) -> Model:
     """The model of a finished run, with the weights of its best epoch."""
     if run.result is None:
         raise RunError(
-            f"the run {run.path} is not finished: train it to its end with the same "
-            f"command, then it has a model"
+            f"the run {run.path} is not finished and has no model; resume it with the "
+            f"same command"
         )
     return Model.load(run.model_file)
 
@@ -39,14 +39,11 @@ def load_data(run: RunFolder, changes: Mapping[str, Any] | None = None) -> Graph
         if len(dataset) != identity.graphs:
             what = f"it had {identity.graphs:,} graphs and has {len(dataset):,} now"
         else:
-            what = (
-                f"it still has {len(dataset):,} graphs, but other ones, with other "
-                f"values, or in another order"
-            )
+            what = f"the content or order of its {len(dataset):,} graphs is different"
         raise RunError(
             f"{identity.dataset} changed since the run {run.path} was trained: {what}. "
-            f"The parts of its split mean other graphs now; restore the data, or train "
-            f"again"
+            "Its split would refer to different graphs; restore the data, or train "
+            "again"
         )
     return dataset
 

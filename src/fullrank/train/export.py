@@ -9,6 +9,7 @@ import logging
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -67,8 +68,24 @@ def export_onnx(predictor: Predictor, file: Path) -> None:
             verbose=False,
         )
     assert program is not None
+    model = program.model_proto
+    for part in (model.graph, *model.functions):
+        _remove_notes(part)
     with replacing(file, "wb") as stream:
-        stream.write(program.model_proto.SerializeToString())
+        stream.write(model.SerializeToString())
+
+
+def _remove_notes(graph: Any) -> None:
+    """Remove the stack traces of the export, which contain paths of this machine."""
+    values = [*graph.value_info, *graph.node]
+    for part in (graph, *values):
+        part.ClearField("doc_string")
+        part.ClearField("metadata_props")
+    for node in graph.node:
+        for attribute in node.attribute:
+            for inner in (attribute.g, *attribute.graphs):
+                if inner.node:
+                    _remove_notes(inner)
 
 
 class _Exported(torch.nn.Module):

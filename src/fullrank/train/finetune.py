@@ -16,10 +16,10 @@ def model_files(path: Path) -> Sequence[Path]:
 
 
 def start_from(model: Model, file: Path) -> None:
-    """Take over the weights of a trained model.
+    """Copy the weights of a trained model.
 
-    What its inputs mean must be the same, and so must the network but for the number of
-    its outputs: the last layer begins anew if that differs.
+    Its features and its network must be the same, except for the number of outputs: if
+    that differs, the last layer keeps its initial weights.
     """
     trained = Model.load(file)
     for name in ("node_features", "edge_features", "featurizer", "structure"):
@@ -36,7 +36,7 @@ def start_from(model: Model, file: Path) -> None:
             found.pop(name, None)
         elif not fits:
             raise ConfigError(
-                f"training cannot start from {file}: its network is another one "
+                f"training cannot start from {file}: it has a different network "
                 f"({name!r} differs)"
             )
     model.load_state_dict(found, strict=False)

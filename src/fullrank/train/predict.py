@@ -69,7 +69,7 @@ class Predictor:
             if model.spec.inputs() != self.spec.inputs():
                 raise ConfigError(
                     f"the models of the runs {self.spec.run} and {model.spec.run} do "
-                    f"not predict the same from the same input; they cannot be one "
+                    f"not have the same inputs and targets, so they cannot form an "
                     f"ensemble"
                 )
 
@@ -147,9 +147,9 @@ class Predictor:
 
         Args:
             smiles: The molecules.
-            interval: Add the ends of an interval that holds the true value for so many
-                percent of molecules like those of the calibration part.
-            workers: Processes that featurise.
+            interval: Add the ends of an interval with this coverage in percent, for
+                molecules like those of the calibration part.
+            workers: Number of featurisation processes.
         """
         import pandas as pd
 

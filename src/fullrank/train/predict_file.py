@@ -181,7 +181,7 @@ class _Unfinished:
         if before.key != self._key:
             raise ConfigError(
                 f"{self.part} holds {rows}, of another model, for another input or "
-                f"with other options; delete {self._note} to begin anew"
+                f"with other options; delete {self._note} to start again"
             )
         self._read_rows(before.size)
         found = self._hash.hexdigest()
@@ -207,7 +207,7 @@ class _Unfinished:
 
     def __exit__(self, kind: type | None, *_: Any) -> None:
         self._stream.close()
-        # An error in the input would come again; what was stopped can go on.
+        # An error in the input would occur again; an interruption can be resumed.
         if kind is not None and (issubclass(kind, FullrankError) or not self._size):
             self._remove()
 

@@ -14,7 +14,7 @@ from fullrank.train.config import Config, parse
 from fullrank.train.finetune import model_files, network_of
 from fullrank.train.model import Model
 
-#: What is used for every table of molecules that is trained without a configuration.
+#: The configuration of every table of molecules that is trained without one.
 RECIPE: dict[str, Any] = {
     "model": {
         "conv": "expc",
@@ -34,18 +34,18 @@ RECIPE: dict[str, Any] = {
     "training": {"epochs": 40, "batch_size": 64},
     "ensemble": 2,
 }
-#: Classes: Morgan counts as well, which helped there and hurt small regressions.
+#: Classification also gets Morgan counts; on small regressions they hurt.
 DESCRIPTORS_OF_CLASSES = ["rdkit", "morgan"]
-#: The part of the learning rate that is left for a model that is trained already.
+#: Factor of the learning rate when fine-tuning a trained model.
 FINE_TUNING = 0.2
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """A configuration for a table, and what was recognised in the table.
+    """A configuration for a table, and what was detected in the table.
 
     Attributes:
-        notes: What was recognised, a line each.
+        notes: What was detected, one line each.
     """
 
     config: Config
@@ -69,17 +69,17 @@ def recipe(
     Args:
         table: In any of the formats of `fullrank.data.tables`.
         targets: The columns to predict.
-        smiles: The column of SMILES; recognised by default.
-        task: ``regression``, ``binary`` or ``multiclass``; recognised by default.
+        smiles: The column with SMILES; detected by default.
+        task: ``regression``, ``binary`` or ``multiclass``; detected by default.
         split: ``random`` (the default) or ``scaffold``.
-        split_column: The column that holds ``train``, ``valid`` and ``test``.
-        balance: Give rare classes the weight of frequent ones.
+        split_column: The column that contains ``train``, ``valid`` or ``test``.
+        balance: Weight classes inversely to their frequency.
         start: A trained model to start from.
         changes: Further sections of the configuration, such as ``{"seeds": [1]}``.
     """
     if split is not None and split_column is not None:
         raise ConfigError(
-            f"a split is {split} or read from the column {split_column!r}, not both"
+            f"give either a {split} split or the column {split_column!r}, not both"
         )
     found = recognize(table, targets, smiles, task)
     values: dict[str, Any] = {
@@ -119,16 +119,16 @@ def _continued(values: dict[str, Any], start: Path) -> dict[str, Any]:
 def _notes(config: Config, found: Columns):
     names = ", ".join(map(repr, config.data.targets or ()))
     what = {
-        "regression": f"values of {names} (regression)",
-        "binary": f"two labels of {names} (binary)",
-        "multiclass": f"{found.classes} classes of {names} (multiclass)",
+        "regression": f"{names} (regression)",
+        "binary": f"{names} (binary)",
+        "multiclass": f"{names} (multiclass, {found.classes} classes)",
     }
     yield f"SMILES: column {found.smiles!r}"
-    yield f"to predict: {what[found.task]}"
+    yield f"target: {what[found.task]}"
     if found.labels:
         yield f"labels: {found.labels[0]!r} is 0, {found.labels[1]!r} is 1"
     kind = config.split.kind
     if kind == "given":
         yield f"split: by column {getattr(config.data, 'split_column', None)!r}"
     else:
-        yield f"split: {kind}, 80% to train, 10% to choose the epoch, 10% to test"
+        yield f"split: {kind}, 80% training, 10% validation, 10% test"

@@ -50,10 +50,10 @@ from fullrank.train.task import Diverged, GraphTask
 
 
 def identify(config: Config, dataset: GraphDataset) -> Identity:
-    """What a run of this configuration on these data is.
+    """The identity of a run of this configuration on these data.
 
-    The id ends in a hash of the configuration and of the content of the data and of the
-    files with folds, wherever they lie.
+    The id ends in a hash of the configuration, the content of the data and the files
+    that define the folds, independent of their location.
     """
     data, folds = dataset.fingerprint, folds_of(config)
     digest = digest_of([config.determining(), data, folds])[:12]
@@ -73,7 +73,7 @@ def folds_of(config: Config) -> str | None:
 
 
 def run_folder(config: Config, dataset: GraphDataset) -> RunFolder:
-    """Where a run of this configuration on these data is, begun or not."""
+    """The folder of a run of this configuration on these data."""
     return RunFolder(config.runs / identify(config, dataset).id)
 
 
@@ -145,7 +145,7 @@ class _Run:
         self.dataset = dataset
         self.split = make_split(config, dataset).check(len(dataset))
         if not len(self.split.train):
-            raise ConfigError(f"no graph of {dataset.name} is left for training")
+            raise ConfigError(f"the split of {dataset.name} has no training graphs")
         spec = design_model(config, dataset, self.split, run.id)
         lightning.seed_everything(config.seeds[0], verbose=False)
         self.validation = "test" if config.split.kind == "gin" else "valid"
@@ -242,7 +242,7 @@ class _Run:
             if not _same(self.run.split, self.split):
                 raise RunError(
                     f"{self.dataset.name} is split differently now than when the run "
-                    f"{self.run.path} began; move the folder away to begin anew"
+                    f"{self.run.path} started; move the folder away to start again"
                 )
             here = here.resuming(self.run.environment)
         identity = identify(self.config, self.dataset)

@@ -99,13 +99,13 @@ def tune(
 ) -> Tuned:
     """Search, then train the best configuration.
 
-    The first trial is the configuration itself, so what is found is never worse on the
+    The first trial is the given configuration, so the result is at least as good on the
     validation part. Trials that fall behind the median of the others are stopped.
 
     Args:
-        config: Where to start; what ``space`` does not name stays as it is.
-        trials: How many the study has in the end, those of all processes together.
-        seconds: Begin no trial after this time.
+        config: The starting point; keys that are not in ``space`` are kept.
+        trials: Number of finished trials in the study, over all processes.
+        seconds: Start no trial after this time.
         space: What to change, in the form of `SPACE`, or a YAML file with it.
         storage: The URL of a database, such as ``sqlite:///study.db``; a file in the
             folder of the study by default.
@@ -129,7 +129,9 @@ def tune(
                 search.trial, timeout=seconds, callbacks=[enough, search.report]
             )
     if not study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,)):
-        raise RunError(f"no trial of the study in {folder} was completed; allow more")
+        raise RunError(
+            f"no trial of the study in {folder} was completed; increase trials"
+        )
     with _study_errors(place):
         best = _changed(config, study.best_params)
     write_text(folder / "best.yaml", best.text())
@@ -138,7 +140,7 @@ def tune(
 
 
 class _Search:
-    """What every trial of a study needs."""
+    """The state that all trials of a study share."""
 
     def __init__(
         self,
@@ -223,7 +225,9 @@ class _Search:
         result = finished_result(run)
         value = result.valid[result.metric]
         if value is None:
-            raise ConfigError(f"the run {run.path} has no validation part to tune by")
+            raise ConfigError(
+                f"the run {run.path} has no validation part, which tuning needs"
+            )
         return value
 
     def report(self, study: Study, trial: FrozenTrial) -> None:

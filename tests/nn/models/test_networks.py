@@ -37,7 +37,7 @@ def test_a_batch_is_its_graphs(name, edge_dim):
     alone = torch.cat([net(batch.get_example(i)) for i in range(5)])
     assert out.shape == (5, 2)
     assert torch.allclose(out, alone, atol=1e-12)
-    assert out.std(dim=0).min() > 1e-6  # graphs are told apart
+    assert out.std(dim=0).min() > 1e-6  # graphs are distinguished
 
 
 @pytest.mark.parametrize("name", INVARIANT)

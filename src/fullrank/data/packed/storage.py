@@ -235,7 +235,7 @@ def _header(folder: Path) -> tuple[dict[str, _Entry], dict[str, Any]]:
         header = parse_json(file.read_text(encoding="utf-8"))
     except OSError as error:
         raise PackedFileError(
-            f"{folder} does not hold a packed set ({HEADER}: {error.strerror})"
+            f"{folder} is not a packed set ({HEADER}: {error.strerror})"
         ) from error
     except ValueError as error:
         raise PackedFileError(f"{file} is not a header: {error}") from error

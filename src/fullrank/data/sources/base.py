@@ -37,12 +37,12 @@ class StructureOptions(Options):
     `fullrank.data.AddStructuralColors`.
 
     Attributes:
-        hops: The radius of the subgraph around a node, or ``all`` of the graph.
-        mark: The nodes whose distances are marked: ``center``, ``pair``, ``triple``
-            or ``quadruple``.
+        hops: Radius of the subgraph around a node, or ``all`` for the whole graph.
+        mark: The nodes from which distances are marked: ``center``, ``pair``,
+            ``triple`` or ``quadruple``.
         node_labels: The node attribute that colours depend on, such as ``x``.
-        edge_labels: The edge attribute that they depend on, such as ``edge_attr``.
-        memory_limit: The most bytes that the subgraphs of one node may need.
+        edge_labels: The edge attribute that colours depend on, such as ``edge_attr``.
+        memory_limit: Maximum memory for the subgraphs of one node, in bytes.
     """
 
     hops: NonNegativeInt | Literal["all"] = 2
@@ -65,9 +65,9 @@ class ContinuousStructureOptions(Options):
     `fullrank.data.AddContinuousStructure`.
 
     Attributes:
-        kind: ``continuous`` for numbers, left out for colours.
-        walk_length: With ``continuous``, the steps of the longest random walk.
-        max_ring: With ``continuous``, the largest size of a ring that is looked for.
+        kind: ``continuous`` for numbers; omitted for colours.
+        walk_length: ``continuous``: length of the longest random walk.
+        max_ring: ``continuous``: size of the largest ring that is detected.
     """
 
     kind: Literal["continuous"]
@@ -103,8 +103,8 @@ class Source(Options):
         name: The name of a data set, or the path of a file or folder.
         targets: Names of the targets to predict; all by default.
         root: The folder of prepared sets; the user's cache by default.
-        structure: What convolutions read about the structure around each edge: nothing
-            by default, ``{}`` for 2-hop colours, ``{kind: continuous}`` for numbers.
+        structure: Structural information for each edge: none by default, ``{}`` for
+            2-hop colours, ``{kind: continuous}`` for numbers.
     """
 
     kind: str

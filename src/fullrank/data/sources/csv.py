@@ -56,21 +56,21 @@ _log = logging.getLogger(__name__)
 class CsvSource(PathSource):
     """A table of molecules in one of the formats of `fullrank.data.tables`.
 
-    A row that cannot be used never stops the others: it is listed in
-    ``notes["rejected"]`` and in a file. Rows are counted as in an editor, the header
-    being row 1.
+    Rows that cannot be used are rejected: they are listed in ``notes["rejected"]`` and
+    in a file. Rows are numbered by their line, the header being row 1.
 
     Attributes:
         name: The path of the table.
-        targets: The columns to predict; empty, ``NA`` and ``nan`` are missing.
+        targets: The columns to predict; empty, ``NA`` and ``nan`` mean missing.
         task: ``regression``, ``binary`` for 0 and 1, or ``multiclass`` for one column
             of class names.
-        labels: ``binary``: the values that mean 0 and 1, such as ``[inactive,
+        labels: ``binary``: the values that stand for 0 and 1, such as ``[inactive,
             active]``.
         smiles: The column of SMILES.
-        split_column: The column that holds ``train``, ``valid`` or ``test``.
-        fragments: ``keep`` salts and solvents, or keep the ``largest`` fragment only.
-        rejected: Where rejected rows are listed; by default in ``NAME.rejected.csv``
+        split_column: The column that contains ``train``, ``valid`` or ``test``.
+        fragments: ``keep`` all fragments, including salts and solvents, or only the
+            ``largest``.
+        rejected: The file that lists rejected rows; by default ``NAME.rejected.csv``
             beside the table.
         allow_rejected: Whether more than half of the rows may be rejected.
     """
@@ -111,7 +111,7 @@ class CsvSource(PathSource):
         featurizer = MoleculeFeaturizer(
             fragments=self.fragments, descriptors=descriptors
         )
-        with open_table(file) as table:  # what is wrong with it is said first
+        with open_table(file) as table:  # report problems before preparing anything
             self._check_columns(table, labelled)
         options: list[Any] = [self.targets, self.smiles, self.task, self.split_column]
         options += [self.labels] if self.labels else []
@@ -138,12 +138,12 @@ class CsvSource(PathSource):
             raise DataError(
                 f"{self.task} needs {'one target' if multiclass else 'a target'}, got "
                 f"{len(targets)}: choose from the columns {', '.join(table.header)} of "
-                f"{table.file} by the option targets"
+                f"{table.file} with the option targets"
             )
 
     def _report(self, rows: Sequence[dict[str, Any]], total: int) -> None:
         where = f"the first is row {rows[0]['row']}: {rows[0]['reason']}"
-        if self.rejected or self.targets:  # not if the molecules are only looked at
+        if self.rejected or self.targets:  # not when only inspecting molecules
             file = self.rejected or Path(self.name).with_suffix(".rejected.csv")
             if _write_rejected(file, rows):
                 where = f"see {file}"
@@ -152,7 +152,7 @@ class CsvSource(PathSource):
             raise DataError(
                 f"{share} of {self.name} cannot be used, most often because "
                 f"{_most_frequent(rows)}; {where}. Correct the table, or set "
-                f"allow_rejected to go on with the others"
+                f"allow_rejected to use the remaining rows"
             )
         _log.warning("%s of %s cannot be used; %s", share, self.name, where)
 

@@ -1,2 +1,2 @@
 """Whole graphs: the Weisfeiler-Leman test, pairs of graphs that it confuses, and which
-of them a model tells apart."""
+of them a model distinguishes."""

@@ -25,15 +25,15 @@ class RPC:
     """The settings of the procedure, by default those of the released code.
 
     Attributes:
-        relabelings: How many copies of each graph are compared (q).
-        epochs: At most so many passes over them.
-        batch_size: How many graphs are in a step, half of them of each kind.
-        learning_rate: Of Adam, reduced on plateaus.
-        weight_decay: Of Adam.
-        margin: Of the cosine embedding loss.
-        stop_below: Training stops at a mean loss below this.
-        threshold: What the released statistic must exceed.
-        confidence: Of Hotelling's test, whose threshold is made from it.
+        relabelings: Number of relabeled copies of each graph (q).
+        epochs: Maximum number of passes over them.
+        batch_size: Number of graphs per step, half of them of each kind.
+        learning_rate: Learning rate of Adam, reduced on plateaus.
+        weight_decay: Weight decay of Adam.
+        margin: Margin of the cosine embedding loss.
+        stop_below: Mean loss at which training stops.
+        threshold: Threshold of the released statistic.
+        confidence: Confidence of Hotelling's test, which sets its threshold.
     """
 
     relabelings: int = 32
@@ -67,8 +67,8 @@ class PairedComparisons:
     Both statistics are :math:`\bar{D}^\top S^+ \bar{D}` of the differences D between
     the embeddings of the two graphs, relabeled. Hotelling's T² has the factor q in
     front, the number of relabelings. The released code leaves it out but keeps the
-    threshold, so that it asks for q times as much: pairs that it tells apart are told
-    apart by Hotelling's test too, and fewer pairs fail the reliability check.
+    threshold, so that it asks for q times as much: pairs that it distinguishes are also
+    distinguished by Hotelling's test, and fewer pairs fail the reliability check.
 
     Attributes:
         suite: The pairs.
@@ -89,7 +89,7 @@ class PairedComparisons:
 
     @property
     def released(self) -> Tensor:
-        """Pairs told apart by the released code's rule, reliable or not, ``[P]``."""
+        """Pairs distinguished by the released code's rule, reliable or not, ``[P]``."""
         close = torch.isclose(self.statistic, self.reliability, atol=1e-6)
         return (self.statistic > self.settings.threshold) & ~close
 
@@ -100,26 +100,26 @@ class PairedComparisons:
 
     @property
     def hotelling(self) -> Tensor:
-        """Pairs told apart by Hotelling's test and reliable, ``[P]``."""
+        """Pairs distinguished by Hotelling's test and reliable, ``[P]``."""
         q = self.settings.relabelings
         limit = self.settings.hotelling_threshold(self.dim)
         return (q * self.statistic > limit) & ~self.hotelling_failures
 
     @property
     def hotelling_failures(self) -> Tensor:
-        """Pairs whose copies of one graph Hotelling's test tells apart, ``[P]``; at
+        """Pairs whose copies of one graph Hotelling's test distinguishes, ``[P]``; at
         95% confidence 1 in 20 is to be expected."""
         limit = self.settings.hotelling_threshold(self.dim)
         return self.settings.relabelings * self.reliability > limit
 
     @property
     def count(self) -> int:
-        """The number the released code reports as real: told apart less failures."""
+        """The number that the released code reports: distinguished minus failures."""
         return int(self.released.sum()) - int(self.released_failures.sum())
 
     def by_group(self) -> dict[str, tuple[int, int, int]]:
-        """For each category: told apart by the released rule, by Hotelling's test and
-        reliable, and all."""
+        """For each category: the reliable pairs by the released rule and by Hotelling's
+        test, and all pairs."""
         one = self.suite.count_by_group(self.released & ~self.released_failures)
         two = self.suite.count_by_group(self.hotelling)
         total = Counter(self.suite.groups)
@@ -128,9 +128,9 @@ class PairedComparisons:
     def __str__(self) -> str:
         return (
             f"{self.count} of {len(self.suite)} pairs of {self.suite.name} (released "
-            f"rule: {int(self.released.sum())} told apart, "
+            f"rule: {int(self.released.sum())} distinguished, "
             f"{int(self.released_failures.sum())} unreliable; Hotelling's test: "
-            f"{int(self.hotelling.sum())} told apart and reliable, "
+            f"{int(self.hotelling.sum())} distinguished and reliable, "
             f"{int(self.hotelling_failures.sum())} unreliable; "
             f"{int(self.constant.sum())} without variation)"
         )
@@ -152,8 +152,8 @@ def brec(
     ``"rpc"`` is the benchmark's own procedure: for each pair a fresh model is trained
     with a cosine embedding loss to embed relabeled copies of the two graphs
     differently, and tested on the same copies; a pair is unreliable if the test also
-    tells copies of one graph apart. ``"exact"`` is :func:`fullrank.lab.separates`: one
-    untrained model in float64, and no statistics.
+    distinguishes copies of one graph. ``"exact"`` is :func:`fullrank.lab.separates`:
+    one untrained model in float64, without statistics.
 
     Args:
         factory: Makes a model, which takes a PyG batch and returns one row per graph:

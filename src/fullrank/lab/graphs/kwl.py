@@ -1,4 +1,4 @@
-"""Which Weisfeiler-Leman test tells two graphs apart."""
+"""Which Weisfeiler-Leman test distinguishes two graphs."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ LARGEST = 2**26
 
 @dataclass(frozen=True)
 class WLLevel:
-    """The weakest Weisfeiler-Leman test that tells two graphs apart.
+    """The weakest Weisfeiler-Leman test that distinguishes two graphs.
 
     Attributes:
         folklore: The smallest k such that the k-dimensional *folklore* test (k-FWL)
@@ -37,7 +37,7 @@ class WLLevel:
     @property
     def oblivious(self) -> int | None:
         """The smallest k for the *oblivious* test (k-WL in much of the literature on
-        graph neural networks): k-FWL tells apart what (k + 1)-WL does, and 2-WL is no
+        graph neural networks): k-FWL distinguishes what (k + 1)-WL does, and 2-WL is no
         stronger than 1-WL."""
         if self.folklore is None or self.folklore == 1:
             return self.folklore
@@ -55,7 +55,7 @@ class WLLevel:
 
 
 def wl_level(first: Graph, second: Graph, highest: int = HIGHEST) -> WLLevel:
-    """Find the weakest Weisfeiler-Leman test that tells two graphs apart.
+    """Find the weakest Weisfeiler-Leman test that distinguishes two graphs.
 
     Colours are compared, never hashed. Node features ``x`` and edge features
     ``edge_attr`` are initial colours. A test of dimension k needs n^(k+1) numbers; one

@@ -1,4 +1,4 @@
-"""Which graphs of a data set a model cannot tell apart, and what that costs."""
+"""Which graphs of a data set a model cannot distinguish, and what that costs."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -25,12 +25,12 @@ KINDS = (SAME, BY_WL, BY_MODEL)
 
 @dataclass(frozen=True)
 class Group:
-    """Graphs that a model cannot tell apart.
+    """Graphs that a model cannot distinguish.
 
     Attributes:
         kind: ``"the same graph"`` if all are isomorphic; ``"merged by 1-WL"``, and so
             by every layer that reads features and edges only, if some are not, but
-            1-WL cannot tell them apart either; ``"merged by the model"`` if it can.
+            1-WL cannot distinguish them either; ``"merged by the model"`` if it can.
         members: Their places in the data set.
         pair: Two of them that show the kind, not isomorphic unless all are.
     """

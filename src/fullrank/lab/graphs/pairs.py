@@ -1,4 +1,4 @@
-"""Pairs of graphs that are hard to tell apart."""
+"""Pairs of graphs that are hard to distinguish."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -18,7 +18,7 @@ Graph: TypeAlias = Data | nx.Graph
 
 @dataclass(frozen=True)
 class PairSuite:
-    """Graphs, and which two of them are to be told apart.
+    """Graphs, and which two of them are to be distinguished.
 
     Attributes:
         name: The name of the suite.
@@ -71,7 +71,7 @@ class PairSuite:
         return self.graphs[0].num_node_features
 
     def isomorphic_copies(self, seed: int = 0) -> "PairSuite":
-        """Pair every graph with a relabeled copy of itself: none may be told apart."""
+        """Pair each graph with a relabeled copy of itself, not to be distinguished."""
         generator = torch.Generator().manual_seed(seed)
         copies = [relabel(graph, generator) for graph in self.graphs]
         count = len(self.graphs)
@@ -87,7 +87,7 @@ class PairSuite:
         return dict(count)
 
     def wl_separated(self) -> Tensor:
-        """Which pairs the 1-WL test tells apart, shape ``[P]``."""
+        """Which pairs the 1-WL test distinguishes, shape ``[P]``."""
         first, second = wl_graph_classes(self.graphs)[self.pairs.T]
         return first != second
 

@@ -1,4 +1,4 @@
-"""A reference beyond 1-WL: shows that a suite of pairs can be told apart at all."""
+"""A reference beyond 1-WL: shows that a suite of pairs can be distinguished at all."""
 
 import torch
 from torch import Tensor

@@ -1,4 +1,4 @@
-"""Count the graph pairs that a model really tells apart."""
+"""Count the graph pairs that a model distinguishes beyond rounding."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -21,7 +21,7 @@ NODES_AT_ONCE = 20_000
 
 @dataclass(frozen=True)
 class Separation:
-    """What a model tells apart in a suite, pair by pair.
+    """What a model distinguishes in a suite, pair by pair.
 
     Attributes:
         suite: The pairs.
@@ -37,7 +37,7 @@ class Separation:
 
     @property
     def separated(self) -> Tensor:
-        """Pairs told apart beyond what rounding can explain, shape ``[P]``."""
+        """Pairs distinguished beyond what rounding can explain, shape ``[P]``."""
         beyond_relabeling = self.gap > SPREAD_FACTOR * self.spread
         return beyond_relabeling & (self.gap > SMALLEST_RELATIVE_GAP * self.scale)
 
@@ -46,7 +46,7 @@ class Separation:
         return int(self.separated.sum())
 
     def by_group(self) -> dict[str, tuple[int, int]]:
-        """For each category: how many pairs are told apart, and how many there are."""
+        """For each category: the numbers of distinguished pairs and of all pairs."""
         told = self.suite.count_by_group(self.separated)
         total = Counter(self.suite.groups)
         return {group: (told[group], total[group]) for group in total}
@@ -66,9 +66,9 @@ def separates(
 ) -> Separation:
     """Embed every graph under many relabelings and compare the pairs of a suite.
 
-    The model runs as a copy, in float64 and evaluation mode. A pair counts as told
-    apart if the gap between its mean embeddings exceeds both 100 times the spread
-    that mere relabeling causes and 1e-9 of their norm: rounding is never counted as
+    The model runs as a copy, in float64 and evaluation mode. A pair counts as
+    distinguished if the gap between its mean embeddings exceeds both 100 times the
+    spread that relabeling causes and 1e-9 of their norm: rounding is never counted as
     expressiveness.
 
     Args:

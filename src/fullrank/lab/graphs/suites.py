@@ -40,7 +40,7 @@ def load_suite(name: str, folder: str | Path | None = None) -> PairSuite:
         )
     suite = _READ[name](Path(folder))
     if not len(suite):
-        raise DataError(f"suite {name!r}: the files in {folder} hold no pairs")
+        raise DataError(f"suite {name!r}: the files in {folder} contain no pairs")
     return suite
 
 
@@ -110,7 +110,7 @@ def sr25_pairs(folder: Path) -> PairSuite:
 
 
 def graph8c_pairs(folder: Path) -> PairSuite:
-    """The pairs of connected graphs of 8 nodes that 1-WL cannot tell apart."""
+    """The pairs of connected graphs of 8 nodes that 1-WL cannot distinguish."""
     graphs = [as_data(graph) for graph in _read_graph6(folder / "graph8c.g6")]
     classes = _classes("graph8c", graphs, wl_graph_classes(graphs).tolist())
     confused = [(group, same) for group, same in classes if len(same) > 1]
@@ -148,7 +148,8 @@ def _read_pairs(
     graphs = read(path)
     if len(graphs) % 2:
         raise DataError(
-            f"{path} holds {len(graphs)} graphs, which cannot be paired; {WHERE_FROM}"
+            f"{path} contains {len(graphs)} graphs, which cannot be paired; "
+            f"{WHERE_FROM}"
         )
     return list(zip(graphs[::2], graphs[1::2], strict=True))
 
@@ -175,7 +176,7 @@ def _read_graph6(path: Path) -> list[nx.Graph]:
                 f"{line[:40]!r}; {WHERE_FROM}"
             ) from None
     if not graphs:
-        raise DataError(f"{path} holds no graphs; {WHERE_FROM}")
+        raise DataError(f"{path} contains no graphs; {WHERE_FROM}")
     return graphs
 
 

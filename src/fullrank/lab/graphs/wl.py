@@ -19,7 +19,7 @@ def wl_colors(
         \{\{(c^{(t)}_u, e_{uv}) : (u, v) \in E\}\}\big)
 
     Colours are compared, never hashed, so two nodes share one exactly when the test
-    cannot tell them apart. To compare graphs, refine their disjoint union.
+    cannot distinguish them. To compare graphs, refine their disjoint union.
 
     Args:
         edge_index: Edges as two rows, source and target.
@@ -43,7 +43,7 @@ def wl_colors(
 
 
 def wl_classes(color: Tensor, batch: Tensor, num_graphs: int) -> Tensor:
-    """Number the graphs so that two share a number when 1-WL cannot tell them apart.
+    """Number the graphs so that two share a number when 1-WL cannot distinguish them.
 
     Args:
         color: Colours of the nodes of all graphs, refined together.

@@ -1,4 +1,4 @@
-"""Find two different neighbourhoods that a layer cannot tell apart."""
+"""Find two different neighbourhoods that a layer cannot distinguish."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

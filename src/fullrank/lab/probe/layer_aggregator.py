@@ -1,9 +1,8 @@
 r"""A layer as an aggregator of the neighbourhood of one node.
 
-Whatever is said of a layer is said of what it does when it runs. Where it is also known
-to be a function of a simple aggregator, GCN of nMEAN or GIN-0 of SUM, that structure is
-what proofs are made of, and it is believed only if the layer, run on random
-neighbourhoods, does what the structure says.
+All statements about a layer are based on running it. If it is known to be a function of
+a simple aggregator, such as GCN of nMEAN or GIN-0 of SUM, proofs use this structure,
+but only if the layer agrees with it on random neighbourhoods.
 """
 
 import inspect
@@ -188,19 +187,19 @@ def _check_is_function(aggregator: NeighborhoodAggregator) -> None:
     first = aggregator.encode_all(examples)
     if not all(map(_same, aggregator.encode_all(examples), first)):
         raise ConfigError(
-            f"{aggregator} gives another output each time it runs, so it is no "
+            f"{aggregator} gives a different output each time, so it is not a "
             f"function of a neighbourhood"
         )
     swapped = [_reversed(x) for x in examples]
     if not all(map(_same, aggregator.encode_all(swapped), first)):
         raise ConfigError(
             f"the output of {aggregator} depends on the order of the neighbours, so it "
-            f"is no function of their multiset"
+            f"is not a function of their multiset"
         )
     if not all(_same(aggregator.encode(examples[i]), first[i]) for i in (0, -1)):
         raise ConfigError(
             f"the output of {aggregator} for a node depends on other graphs in the "
-            f"batch, so it is no function of the node's neighbourhood"
+            f"batch, so it is not a function of the node's neighbourhood"
         )
 
 

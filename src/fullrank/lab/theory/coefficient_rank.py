@@ -54,7 +54,7 @@ class StackingGain:
     Attributes:
         rank_before: Rank of M.
         rank_after: Rank of the stack.
-        example: Two sequences, different as multisets, that the stack tells apart and
+        example: Two sequences, different as multisets, that the stack distinguishes and
             M does not; ``None`` if there is no gain.
     """
 
@@ -68,9 +68,9 @@ class StackingGain:
 
 
 def stacking_gain(matrix: Tensor, added: Tensor, rtol: float = RTOL) -> StackingGain:
-    r"""Does :math:`f_{\binom{M}{M'}}` tell more apart than :math:`f_M`?
+    r"""Does :math:`f_{\binom{M}{M'}}` distinguish more than :math:`f_M`?
 
-    It always tells at least as much apart, and strictly more exactly when the rank
+    It always distinguishes at least as much, and strictly more exactly when the rank
     grows.
 
     Args:
@@ -89,7 +89,7 @@ def stacking_gain(matrix: Tensor, added: Tensor, rtol: float = RTOL) -> Stacking
 
 @dataclass(frozen=True)
 class Injectivity:
-    """Proposition 1 (iii): are all multisets of size n told apart?
+    """Proposition 1 (iii): are all multisets of size n distinguished?
 
     Attributes:
         rank: Rank of M.
@@ -108,7 +108,7 @@ class Injectivity:
 
 
 def injectivity(matrix: Tensor, rtol: float = RTOL) -> Injectivity:
-    r"""Does :math:`f_M` tell every two multisets of size n apart?
+    r"""Does :math:`f_M` distinguish every two multisets of size n?
 
     Exactly when the rank of M is n.
     """

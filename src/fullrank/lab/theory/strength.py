@@ -1,8 +1,8 @@
 r"""The partial order of distinguishing strength, with proofs or witnesses.
 
-:math:`f \succeq g` holds when f tells apart whatever g tells apart. It is proved by
-showing that g is a function of f, and refuted by a witness: two multisets that g tells
-apart and f does not.
+:math:`f \succeq g` holds when f distinguishes whatever g distinguishes. It is proved by
+showing that g is a function of f, and refuted by a witness: two multisets that g
+distinguishes and f does not.
 """
 
 from dataclasses import dataclass, replace
@@ -44,7 +44,7 @@ class Proof:
 
 @dataclass(frozen=True)
 class Witness:
-    """Two multisets that `telling` tells apart and `confusing` does not.
+    """Two multisets that `telling` distinguishes and `confusing` does not.
 
     Attributes:
         first, second: The multisets.
@@ -71,7 +71,7 @@ class Witness:
     def __str__(self) -> str:
         how = "exactly" if self.exact else f"to {SAME:g}"
         return (
-            f"no: {self.first} and {self.second}, told apart by {self.telling}, "
+            f"no: {self.first} and {self.second}, distinguished by {self.telling}, "
             f"{how} the same for {self.confusing}"
         )
 
@@ -159,7 +159,7 @@ def _replayed(evidence: Evidence) -> Evidence:
 
 
 def _as_strong_as_product(f: Aggregator, g: Product, dim: int) -> Evidence:
-    """What one part of g tells apart, g tells apart."""
+    """What one part of g distinguishes, g distinguishes."""
     looked_at = 0
     for part in g.parts:
         evidence = as_strong(f, part, dim)
@@ -293,7 +293,7 @@ def _two_rows(
 
 
 def _search(f: Aggregator, g: Aggregator, dim: int) -> Evidence:
-    """Group small multisets by their f and look for two that g tells apart."""
+    """Group small multisets by their f and look for two that g distinguishes."""
     pool = dim, f.uses_degrees or g.uses_degrees
     size = _size(f) or _size(g)
     multisets = _small_multisets(*pool)

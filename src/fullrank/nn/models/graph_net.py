@@ -112,10 +112,10 @@ class GraphNet(torch.nn.Module):
         virtual_node: Whether each graph has a node that is adjacent to all others, see
             :class:`~fullrank.nn.models.virtual_node.VirtualNode`.
         num_descriptors: Number of graph-level ``descriptors`` that the head reads.
-        merge_equal_nodes: Whether nodes that 1-WL cannot tell apart, and so neither the
-            layers, are computed once (see :mod:`fullrank.nn.merge`). This is exact. It
-            needs a CPU, features that do not require gradients, layers without hooks,
-            and another backend than ``"plain"``.
+        merge_equal_nodes: Whether nodes that neither 1-WL nor the layers can
+            distinguish are computed once (see :mod:`fullrank.nn.merge`). This is exact.
+            It needs a CPU, features that do not require gradients, layers without
+            hooks, and another backend than ``"plain"``.
     """
 
     def __init__(
