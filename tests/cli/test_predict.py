@@ -28,7 +28,7 @@ def test_predicts_what_it_can_and_counts_the_rest(run, trained, tmp_path):
     status, errors = run(trained, "in.csv", "-o", "out.csv")
     assert status == 0
     assert "2 of 3 predicted" in errors
-    assert "1 have no prediction but a reason" in errors
+    assert "1 not predicted" in errors
     with open("out.csv", newline="") as stream:
         rows = list(csv.DictReader(stream))
     assert [row["name"] for row in rows] == ["a", "b", "c"]

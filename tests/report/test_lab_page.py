@@ -93,7 +93,7 @@ def test_the_page_in_a_browser(findings, tmp_path):
             "At a glance",
             "How much rank is kept",
             "How far information travels",
-            "Who is really summed",
+            "Sampling of Re-SUM",
             "Two neighbourhoods, one output",
         ]
         rows = browser.find_elements("css selector", "tbody tr")

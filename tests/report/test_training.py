@@ -38,7 +38,7 @@ def test_the_page_has_the_numbers_of_the_runs(runs, tmp_path):
             assert f"<td>{cell}</td>" in row
         assert run.id in text
     counts = next(iter(runs.values())).result.graphs
-    assert f"{counts['train']:,} graphs" in text
+    assert f"{counts['train']:,} training" in text
     with opened(page, tmp_path / "profile") as browser:
         drawn(browser, 1)
         assert loaded_from_elsewhere(browser) == []
