@@ -44,6 +44,7 @@ def test_regression(tmp_path):
     assert f"{summary.test['mae'].mean:.4g}</td>" in text  # of both together
     assert "not&lt;a&gt;molecule" in text  # the rejected row
     assert "kind: random" in text
+    assert "20 calibration" in text
     assert "hidden: 8" in text
     assert str(tmp_path) not in text
     # Predicted against true, residuals, curves; every test molecule is drawn.

@@ -1,5 +1,6 @@
 import signal
 import time
+from pathlib import Path
 
 import optuna
 import pytest
@@ -149,6 +150,12 @@ def test_a_space_in_a_file_is_named(tmp_path):
     (tmp_path / "space.yaml").write_text("model.hidden: [0]")
     with pytest.raises(ConfigError, match=str(tmp_path / "space.yaml")):
         tune(small_config(tmp_path), space=tmp_path / "space.yaml")
+
+
+def test_the_default_space_is_documented():
+    text = (Path(__file__).parents[2] / "docs" / "train.md").read_text()
+    documented = text.split("## Tune")[1].split("```yaml")[1].split("```")[0]
+    assert yaml.safe_load(documented) == SPACE
 
 
 def test_the_default_space_fits_every_table(tmp_path):

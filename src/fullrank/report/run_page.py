@@ -57,11 +57,10 @@ def write_run_page(folder: Path, dataset: GraphDataset, part: str = "test") -> P
     runs = open_runs(folder)
     results = [finished_result(run) for run in runs]
     first, config = results[0], runs[0].config
-    counts = first.graphs
-    lead = (
-        f"{counts['train']:,} training, {counts['valid']:,} validation and "
-        f"{counts['test']:,} test graphs."
-    )
+    counts = {**first.graphs, "calibration": len(runs[0].split.calibration)}
+    named = {"train": "training", "valid": "validation"}
+    parts = [f"{n:,} {named.get(part, part)}" for part, n in counts.items() if n]
+    lead = f"Graphs: {', '.join(parts)}."
     folds = config.split.kind in FOLDS
     sections = [Section("Results", [_measures(runs, dataset, folds), Text(EXPLAINED)])]
     if not folds and first.graphs[part] and dataset.task != "tokens":
