@@ -3,12 +3,14 @@ import csv
 import io
 import json
 import threading
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from fullrank import load
+from fullrank.serve import app as app_module
 from fullrank.serve.app import Limits, create_app
 from fullrank.serve.models import ServedModel
 from serve.asgi import ask
@@ -54,39 +56,6 @@ def test_predictions_are_those_of_the_library(server, models, name):
     assert sum(row["reason"] is not None for row in found["predictions"]) == len(BAD)
 
 
-def test_a_table_keeps_its_rows_and_columns(server, models):
-    lines = ["name;SMILES;predicted_logp", "a;CCO;old", "b;nonsense;", "c", 'd;"C;C";']
-    path = "/predict?column=SMILES"
-    status, headers, content = server.ask("POST", path, "\n".join(lines), "text/csv")
-    assert status == 200
-    assert headers["Content-Type"].startswith("text/csv")
-    rows = rows_of(content)
-    assert [row["name"] for row in rows] == ["a", "b", "c", "d"]
-    truth = load(models.values).predict(["CCO"])["predicted_logp"][0]
-    assert float(rows[0]["predicted_logp"]) == pytest.approx(truth, rel=1e-5)
-    assert [bool(row["reason"]) for row in rows] == [False, True, True, True]
-
-
-def test_a_long_table_comes_back_whole_and_in_order(server, models):
-    texts = [*SMILES, *BAD] * 20
-    table = "smiles,row\n" + "".join(f'"{t}",{n}\n' for n, t in enumerate(texts))
-    status, _, content = server.ask("POST", "/predict", table.encode(), "text/csv")
-    assert status == 200
-    rows = rows_of(content)
-    assert [int(row["row"]) for row in rows] == list(range(len(texts)))
-    assert [row["smiles"] for row in rows] == texts
-    assert sum(bool(row["reason"]) for row in rows) == 20 * len(BAD)
-    truth = load(models.values).predict(SMILES)["predicted_weight"]
-    found = [float(row["predicted_weight"] or "nan") for row in rows[-76:]]
-    np.testing.assert_allclose(found[:-5], truth, rtol=1e-5)
-
-
-def test_no_molecules_have_no_predictions(server):
-    assert server.json("/predict", {"smiles": []})["predictions"] == []
-    status, _, content = server.ask("POST", "/predict", "smiles\n", "text/csv")
-    assert (status, rows_of(content)) == (200, [])
-
-
 @pytest.mark.parametrize(
     ("status", "path", "body", "kind", "named"),
     [
@@ -115,6 +84,15 @@ def test_what_is_wrong_is_a_sentence(server, status, path, body, kind, named):
 )
 def test_a_path_is_never_a_file(server, path):
     assert server.ask("GET", path)[0] == 404
+
+
+def test_the_page_is_what_it_is_whatever_the_address_says(server):
+    page = (Path(app_module.__file__).parent / "static" / "index.html").read_bytes()
+    for path in ("/", "/?content=%3Cscript%3E&kind=text/plain&file=/etc/passwd"):
+        status, headers, content = server.ask("GET", path)
+        assert (status, content) == (200, page)
+        assert headers["Content-Type"].startswith("text/html")
+        assert "default-src 'none'" in headers["Content-Security-Policy"]
 
 
 def test_a_page_of_another_host_name_is_not_answered(server):

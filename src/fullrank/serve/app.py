@@ -1,32 +1,27 @@
 """The HTTP interface: predictions, and what is known about the models."""
 
 import asyncio
-import io
-from collections import deque
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
-from fastapi import Depends, FastAPI, HTTPException, Query, Request
+from fastapi import APIRouter, Depends, FastAPI, HTTPException, Query, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.middleware.trustedhost import TrustedHostMiddleware
 from fastapi.responses import JSONResponse, Response, StreamingResponse
-from pydantic import BaseModel, Field, TypeAdapter, ValidationError
+from pydantic import BaseModel, Field, ValidationError
 
-from fullrank.data.tables import table_text, text_table
-from fullrank.data.workers import batched
 from fullrank.errors import DataError, FullrankError, nearest
 from fullrank.serve.batching import Batcher, Busy, TimeLimited, plainly
 from fullrank.serve.guard import Guard
 from fullrank.serve.lab import LabAnswer, LabQuestion
 from fullrank.serve.models import ModelCard, Prediction, ServedModel
+from fullrank.serve.predictions import as_csv, as_json, predicted, read_table
 from fullrank.serve.studio import Explained, Question, Studio
 from fullrank.version import __version__
 
-#: How many blocks of one request are under way, so that no process waits for it.
-BLOCKS_AHEAD = 3
 #: Drawings, explanations and the lab: how many are computed at once, for how long, and
 #: how many may wait.
 ASIDE_AT_ONCE, ASIDE_SECONDS, ASIDE_ROOM = 8, 30.0, 256
@@ -38,6 +33,7 @@ _PAGE_HEADERS = {
     "form-action 'self'; frame-ancestors 'none'",
     "Cache-Control": "no-cache",
 }
+Choice = Callable[..., Awaitable[ServedModel]]
 _LOCAL = ("localhost", "127.0.0.1", "[::1]", "::1")
 
 
@@ -103,7 +99,6 @@ class Predictions(BaseModel):
     predictions: list[Prediction]
 
 
-_BLOCK = TypeAdapter(list[Prediction])
 _PROBLEMS: dict[int | str, dict[str, Any]] = {
     code: {"model": Problem, "description": text}
     for code, text in {
@@ -140,18 +135,9 @@ def create_app(
             names another host, such as one from a page whose name was bound anew.
     """
     limits = limits or Limits()
-    predictors = {name: model.predictor for name, model in models.items()}
+    studio = Studio({name: model.predictor for name, model in models.items()})
     # What is not a prediction waits for nobody's predictions.
-    aside = Batcher(
-        TimeLimited(Studio(predictors), ASIDE_SECONDS), list, ASIDE_AT_ONCE, ASIDE_ROOM
-    )
-
-    async def answer(question: Question | LabQuestion) -> Any:
-        async with asyncio.timeout(limits.seconds):
-            (found,) = await aside.answers([question])
-        if isinstance(found, DataError):
-            raise DataError(plainly(str(found)))
-        return found
+    aside = Batcher(TimeLimited(studio, ASIDE_SECONDS), list, ASIDE_AT_ONCE, ASIDE_ROOM)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -173,8 +159,20 @@ def create_app(
         app.add_middleware(TrustedHostMiddleware, allowed_hosts=list(_LOCAL))
     app.add_middleware(Guard, token=token, upload=limits.upload, memory=limits.memory)
     _answer_errors(app)
+    choose = _choice(models)
+    app.include_router(_about(models))
+    app.include_router(_predicting(choose, limits))
+    app.include_router(_showing(choose, aside, limits))
+    for file in sorted(_STATIC.iterdir()):
+        path = "/" if file.name == "index.html" else f"/{file.name}"
+        app.add_api_route(path, _page(file), include_in_schema=False)
+    return app
 
-    async def chosen(
+
+def _choice(models: Mapping[str, ServedModel]) -> Choice:
+    """How a request chooses a model."""
+
+    async def choose(
         model: Annotated[
             str | None, Query(description="Its name; by default the first one.")
         ] = None,
@@ -186,39 +184,49 @@ def create_app(
             )
         return models[name]
 
-    @app.get("/health", responses=problems())
+    return choose
+
+
+def _about(models: Mapping[str, ServedModel]) -> APIRouter:
+    router = APIRouter()
+
+    @router.get("/health", responses=problems())
     async def health() -> Health:
         """Whether the server answers."""
         return Health(models=list(models))
 
-    @app.get("/models", responses=problems())
+    @router.get("/models", responses=problems())
     async def list_models() -> Models:
         """What the models predict, and what they were trained on."""
         return Models(models=[model.card for model in models.values()])
 
-    @app.post(
+    return router
+
+
+def _predicting(choose: Choice, limits: Limits) -> APIRouter:
+    router = APIRouter()
+    # Either kind of body is read by hand: FastAPI knows one for each operation.
+    bodies = {
+        "application/json": {"schema": Molecules.model_json_schema()},
+        "text/csv": {"schema": {"type": "string"}, "example": "smiles\nC"},
+    }
+    answers = {
+        **problems(404, 413, 415, 422, 503, 504),
+        200: {
+            "description": "The predictions; for a table, the table with them.",
+            "content": {"text/csv": {"schema": {"type": "string"}}},
+        },
+    }
+
+    @router.post(
         "/predict",
         response_model=Predictions,
-        responses={
-            **problems(404, 413, 415, 422, 503, 504),
-            200: {
-                "description": "The predictions; for a table, the table with them.",
-                "content": {"text/csv": {"schema": {"type": "string"}}},
-            },
-        },
-        openapi_extra={
-            "requestBody": {
-                "required": True,
-                "content": {
-                    "application/json": {"schema": Molecules.model_json_schema()},
-                    "text/csv": {"schema": {"type": "string"}, "example": "smiles\nC"},
-                },
-            }
-        },
+        responses=answers,
+        openapi_extra={"requestBody": {"required": True, "content": bodies}},
     )
     async def predict(
         request: Request,
-        model: Annotated[ServedModel, Depends(chosen)],
+        model: Annotated[ServedModel, Depends(choose)],
         column: Annotated[
             str | None,
             Query(description="Of the SMILES in a table; by default as in training."),
@@ -229,60 +237,67 @@ def create_app(
         A molecule that cannot be predicted has a reason in its place.
         """
         kind = request.headers.get("content-type", "").partition(";")[0].strip()
-        if kind not in ("application/json", "text/csv"):
+        if kind not in bodies:
             raise HTTPException(
                 415, f"send application/json or text/csv, not {kind or 'nothing'}"
             )
         body = await request.body()
         if kind == "text/csv":
-            table = await asyncio.to_thread(_read_table, body, model, column)
-            rows = await _predicted(model, table.smiles, limits.seconds)
-            return StreamingResponse(_csv(model, table, rows), media_type="text/csv")
+            table = await asyncio.to_thread(read_table, body, model, column)
+            rows = await predicted(model, table.smiles, limits.seconds)
+            return StreamingResponse(as_csv(model, table, rows), media_type=kind)
         smiles = Molecules.model_validate_json(body).smiles
-        rows = await _predicted(model, smiles, limits.seconds)
-        text = _json(model, smiles, rows)
-        return StreamingResponse(text, media_type="application/json")
+        rows = await predicted(model, smiles, limits.seconds)
+        return StreamingResponse(as_json(model, smiles, rows), media_type=kind)
 
-    @app.get(
+    return router
+
+
+def _showing(choose: Choice, aside: Batcher, limits: Limits) -> APIRouter:
+    router = APIRouter()
+
+    async def answer(question: Question | LabQuestion) -> Any:
+        async with asyncio.timeout(limits.seconds):
+            (found,) = await aside.answers([question])
+        if isinstance(found, DataError):
+            raise DataError(plainly(str(found)))
+        return found
+
+    drawing = {"content": {"image/svg+xml": {"schema": {"type": "string"}}}}
+
+    @router.get(
         "/draw",
         response_class=Response,
-        responses={
-            **problems(422, 503, 504),
-            200: {"content": {"image/svg+xml": {"schema": {"type": "string"}}}},
-        },
+        responses={**problems(422, 503, 504), 200: drawing},
     )
     async def draw(smiles: Annotated[str, Query(examples=["CCO"])]) -> Response:
         """Draw a molecule."""
         picture = await answer(Question(smiles))
         return Response(picture, media_type="image/svg+xml")
 
-    @app.post("/explain", responses=problems(404, 413, 422, 503, 504))
+    @router.post("/explain", responses=problems(404, 413, 422, 503, 504))
     async def explain(
-        asked: Unexplained, model: Annotated[ServedModel, Depends(chosen)]
+        asked: Unexplained, model: Annotated[ServedModel, Depends(choose)]
     ) -> Explained:
         """Say what each atom and bond contributes to a prediction."""
         return await answer(Question(asked.smiles, model.name, asked.target))
 
-    @app.post("/lab", responses=problems(413, 422, 503, 504))
+    @router.post("/lab", responses=problems(413, 422, 503, 504))
     async def lab(asked: LabQuestion) -> LabAnswer:
         """Look for a second neighbourhood with the same output of a layer."""
         return await answer(asked)
 
-    _add_page(app)
-    return app
+    return router
 
 
-def _add_page(app: FastAPI) -> None:
-    """The page and its parts, read once: no request names a file."""
-    for file in sorted(_STATIC.iterdir()):
-        content = file.read_bytes()
-        kind = _KINDS[file.suffix]
-        path = "/" if file.name == "index.html" else f"/{file.name}"
+def _page(file: Path) -> Callable[[], Awaitable[Response]]:
+    """A part of the page, read once: no request names a file."""
+    content, kind = file.read_bytes(), _KINDS[file.suffix]
 
-        async def page(content: bytes = content, kind: str = kind) -> Response:
-            return Response(content, media_type=kind, headers=_PAGE_HEADERS)
+    async def page() -> Response:
+        return Response(content, media_type=kind, headers=_PAGE_HEADERS)
 
-        app.add_api_route(path, page, include_in_schema=False)
+    return page
 
 
 def _answer_errors(app: FastAPI) -> None:
@@ -311,109 +326,3 @@ def _answer_errors(app: FastAPI) -> None:
         first = error.errors()[0]
         place = ".".join(map(str, first["loc"])) or "the body"
         return problem(422, f"{place}: {first['msg']}")
-
-
-@dataclass(frozen=True)
-class _Table:
-    """An uploaded table.
-
-    Attributes:
-        header: Its columns without those that predictions replace.
-        cells: Of these columns, for each row.
-        smiles: For each row the molecule, or why it is not a row of the table.
-    """
-
-    header: list[str]
-    cells: list[list[str]]
-    smiles: list[str | DataError]
-
-
-def _read_table(body: bytes, model: ServedModel, column: str | None) -> _Table:
-    try:
-        text = body.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise DataError(f"the table is not UTF-8 text ({error})") from None
-    table = text_table(Path("the table"), io.StringIO(text, newline=""))
-    place = table.column(column or model.card.smiles)
-    kept = [i for i, name in enumerate(table.header) if name not in model.columns]
-    cells, smiles = [], []
-    for row in table:
-        problem = table.misfit(row.cells)
-        padded = row.cells + [""] * len(table.header)
-        cells.append([padded[i] for i in kept])
-        smiles.append(DataError(problem) if problem else padded[place])
-    return _Table([table.header[i] for i in kept], cells, smiles)
-
-
-async def _predicted(
-    model: ServedModel, smiles: Sequence[Any], seconds: float
-) -> AsyncIterator[list[list[Any]]]:
-    """Blocks of rows; the first one is there when this returns, so that a server that
-    is busy or slow still says so."""
-    deadline = asyncio.get_running_loop().time() + seconds
-    blocks = deque(batched(smiles, model.batcher.at_once))
-    if not blocks:
-        return _later(model, blocks, deadline, seconds)
-    async with asyncio.timeout_at(deadline):
-        first = await model.batcher.answers(blocks.popleft())
-    return _later(model, blocks, deadline, seconds, first)
-
-
-async def _later(
-    model: ServedModel,
-    blocks: deque[list[Any]],
-    deadline: float,
-    seconds: float,
-    first: list[list[Any]] | None = None,
-) -> AsyncIterator[list[list[Any]]]:
-    """The first block, and all others; rows that are late have that as their reason."""
-    late = [*[None] * (len(model.columns) - 1), f"not predicted within {seconds:g} s"]
-    if first is not None:
-        yield first
-    under_way: deque[tuple[int, asyncio.Task[list[list[Any]]]]] = deque()
-    try:
-        while blocks or under_way:
-            while blocks and len(under_way) < BLOCKS_AHEAD:
-                block = blocks.popleft()
-                task = asyncio.create_task(_patiently(model, block))
-                under_way.append((len(block), task))
-            size, task = under_way.popleft()
-            try:
-                async with asyncio.timeout_at(deadline):
-                    rows = await task
-            except TimeoutError:
-                rows = [late] * size
-            yield rows
-    finally:
-        for _, task in under_way:
-            task.cancel()
-
-
-async def _patiently(model: ServedModel, block: list[Any]) -> list[list[Any]]:
-    """The rows of a block, as soon as there is room for it."""
-    while True:
-        with suppress(Busy):
-            return await model.batcher.answers(block)
-        await asyncio.sleep(0.05)
-
-
-async def _csv(
-    model: ServedModel, table: _Table, blocks: AsyncIterator[list[list[Any]]]
-) -> AsyncIterator[str]:
-    yield table_text([[*table.header, *model.columns]])
-    cells = iter(table.cells)
-    async for rows in blocks:
-        yield table_text([*next(cells), *row] for row in rows)
-
-
-async def _json(
-    model: ServedModel, smiles: Iterable[str], blocks: AsyncIterator[list[list[Any]]]
-) -> AsyncIterator[bytes]:
-    given = iter(smiles)
-    yield b'{"model":' + TypeAdapter(str).dump_json(model.name) + b',"predictions":['
-    separator = b""
-    async for rows in blocks:
-        found = [model.prediction(next(given), row) for row in rows]
-        yield separator + _BLOCK.dump_json(found)[1:-1]
-        separator = b","
-    yield b"]}"

@@ -81,7 +81,6 @@ class Batcher:
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._sent: deque[list[_Job]] = deque()  # blocks that are being read
         self._thread = threading.Thread(target=self._work, daemon=True)
-        self._thread.start()
 
     async def answers(self, items: Sequence[Any]) -> list[Any]:
         """The answer to each item, at most ``at_once`` of them.
@@ -91,6 +90,8 @@ class Batcher:
         """
         if self._waiting + len(items) > self.room:
             raise Busy(f"{self._waiting:,} rows are waiting already; try again soon")
+        if self._thread.ident is None:
+            self._thread.start()
         self._waiting += len(items)
         job = _Job(items)
         try:
@@ -102,7 +103,8 @@ class Batcher:
     def close(self) -> None:
         """End the thread and its processes, after what is waiting."""
         self._jobs.put(None)
-        self._thread.join()
+        if self._thread.ident is not None:
+            self._thread.join()
 
     def _work(self) -> None:
         open_to_jobs = True

@@ -54,7 +54,9 @@ class Guard:
             taken += size
             self.held += size
             if taken > self.upload:
-                raise too_large(self.upload)
+                raise HTTPException(
+                    413, f"a request may have {self.upload:,} bytes at most"
+                )
             if self.held > self.memory:
                 raise HTTPException(
                     503, "too much is being uploaded; try again", {"Retry-After": "1"}
@@ -65,11 +67,6 @@ class Guard:
             await self.app(scope, counted, send)
         finally:
             self.held -= taken
-
-
-def too_large(limit: int) -> HTTPException:
-    """The answer to a body that is too long."""
-    return HTTPException(413, f"a request may have {limit:,} bytes at most")
 
 
 def _given(authorization: bytes) -> bytes:
