@@ -19,7 +19,8 @@ def test_schemathesis_finds_no_failure(server, tmp_path):
     config = tmp_path / "schemathesis.toml"
     config.write_text(CONFIG)
     program = Path(sys.executable).parent / "schemathesis"
-    options = ("--max-examples", "20", "--seed", "0", "--no-color")
+    options = ["--max-examples", "20", "--seed", "0", "--no-color"]
+    options += ["--request-timeout", "100"]  # the machine may be busy
     address = f"{server.address}/openapi.json"
     done = subprocess.run(
         [program, "--config-file", config, "run", address, *options],

@@ -141,8 +141,11 @@ def create_app(
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        # Whatever fails, fails before the first request.
-        await asyncio.gather(*(m.batcher.answers(["C"]) for m in models.values()))
+        # Whatever fails or takes its time, does so before the first request.
+        await asyncio.gather(
+            aside.answers([Question("C")]),
+            *(model.batcher.answers(["C"]) for model in models.values()),
+        )
         yield
         for batcher in (aside, *(model.batcher for model in models.values())):
             batcher.close()
