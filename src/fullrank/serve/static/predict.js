@@ -141,7 +141,7 @@ function molecule(row) {
     list.append(element("dt", one.name), element("dd", text));
   }
   if (row.similarity !== undefined)
-    list.append(element("dt", "similarity to training"), element("dd", number(row.similarity)));
+    list.append(element("dt", "similarity"), element("dd", number(row.similarity)));
   item.append(picture, list);
   if (row.note) item.append(element("p", `Unlike the training set: ${row.note}.`));
   if (card().explains) item.append(explainer(smiles, picture));
