@@ -44,7 +44,8 @@ class Fresh:
 
     def _pip(self, what: str) -> None:
         constraints = ("--constraint", ROOT / "constraints.txt")
-        self.run("pip", "install", "--quiet", *constraints, what)
+        # Compiling all of torch and its companions takes longer than using a part.
+        self.run("pip", "install", "--quiet", "--no-compile", *constraints, what)
 
     def run(self, program: str, *arguments: str | Path, status: int = 0) -> str:
         """What a program of the environment says; its status must be as expected."""

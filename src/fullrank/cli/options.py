@@ -4,6 +4,7 @@ import logging
 import os
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import typer
 
@@ -95,6 +96,28 @@ CHANGES = typer.Option(
     help="Change a key, such as model.hidden=128; may be repeated.",
 )
 RUNS = typer.Option(None, "--runs", help="The folder of run folders.")
+
+
+def about_table(
+    smiles: str | None,
+    task: str | None,
+    split: str | None,
+    split_column: str | None,
+    balance: bool,
+    start: Path | None = None,
+) -> dict[str, Any]:
+    """The options above that were given, as arguments of `fullrank.train.recipe`."""
+    given = {
+        "smiles": smiles,
+        "task": task,
+        "split": split,
+        "split_column": split_column,
+        "balance": balance or None,
+        "start": start,
+    }
+    return {name: value for name, value in given.items() if value is not None}
+
+
 # Options of the commands that read a table with a trained model.
 SMILES_COLUMN = typer.Option(
     None,

@@ -1,6 +1,7 @@
 """``fullrank train``: train from a table or a configuration."""
 
 import contextlib
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,6 +20,7 @@ from fullrank.cli.options import (
     TARGET,
     TASK,
     TIME,
+    about_table,
 )
 
 if TYPE_CHECKING:
@@ -111,18 +113,9 @@ def train(
         "data.allow_rejected": allow_rejected or None,
     }
     changes += [f"{key}={value}" for key, value in given.items() if value is not None]
-    about = {
-        "smiles": smiles,
-        "task": task,
-        "split": split,
-        "split_column": split_column,
-        "balance": balance or None,
-        "start": start,
-    }
+    about = about_table(smiles, task, split, split_column, balance, start)
     console = Console(stderr=True, quiet=quiet, highlight=False)
-    resolved = resolve(source, target, about, changes, console)
-    if runs is not None:
-        resolved = resolved.model_copy(update={"runs": runs})
+    resolved = resolve(source, target, about, changes, runs, console)
     if print_config:
         print(resolved.text(every_key=True), end="")
         return
@@ -173,13 +166,14 @@ def resolve(
     targets: list[str],
     about: dict[str, Any],
     changes: list[str],
+    runs: Path | None,
     console: Console,
 ) -> "Config":
     """The configuration for a table, in a file, or of that name.
 
     Args:
-        about: The options for a table, by the names of `fullrank.train.recipe`'s
-            arguments.
+        about: The options for a table, as arguments of `fullrank.train.recipe`.
+        runs: The folder of run folders, if it is not that of the configuration.
         console: Where to print what was detected in a table.
     """
     from fullrank.data.tables import is_table, open_table
@@ -187,9 +181,10 @@ def resolve(
     from fullrank.train.config import change_values, parse
     from fullrank.train.recipe import recipe
 
-    given = {name: value for name, value in about.items() if value is not None}
+    if runs is not None:
+        changes = [*changes, f"runs={json.dumps(str(runs))}"]
     if not is_table(source):
-        for name in (*given, *(["target"] if targets else [])):
+        for name in (*about, *(["target"] if targets else [])):
             flag = "from" if name == "start" else name.replace("_", "-")
             raise typer.BadParameter(
                 f"--{flag} is for tables of molecules; use --set for a configuration"
@@ -201,7 +196,7 @@ def resolve(
                 f"no target given; choose a column of {source} with --target: "
                 f"{', '.join(table.header)}"
             )
-    found = recipe(source, targets, **given)
+    found = recipe(source, targets, **about)
     for note in found.notes:
         console.print(note, soft_wrap=True, markup=False)
     return parse(change_values(found.config.model_dump(), changes))

@@ -16,6 +16,7 @@ from fullrank.cli.options import (
     TARGET,
     TASK,
     TIME,
+    about_table,
 )
 
 app = typer.Typer(add_completion=False)
@@ -54,17 +55,9 @@ def tune(
     from fullrank.report.tune_page import write_tune_page
     from fullrank.train.tune import tune as search
 
-    about = {
-        "smiles": smiles,
-        "task": task,
-        "split": split,
-        "split_column": split_column,
-        "balance": balance or None,
-    }
+    about = about_table(smiles, task, split, split_column, balance)
     console = Console(stderr=True, quiet=quiet, highlight=False)
-    config = resolve(source, target, about, changes, console)
-    if runs is not None:
-        config = config.model_copy(update={"runs": runs})
+    config = resolve(source, target, about, changes, runs, console)
     with stopping_politely():
         tuned = search(
             config,
