@@ -24,13 +24,16 @@ def rows_of(content):
     return list(csv.DictReader(io.StringIO(content.decode(), newline="")))
 
 
-def test_health_and_models(server):
+def test_health_and_models(server, models):
+    assert str(models.values.parents[1]).encode() not in server.ask("GET", "/models")[2]
     assert server.json("/health")["models"] == ["values", "ring"]
     values, ring = server.json("/models")["models"]
     assert values["task"] == "regression"
     assert values["interval"] == 90
     assert [output["name"] for output in values["outputs"]] == ["logp", "weight"]
     assert values["outputs"][0]["low"] in values["columns"]
+    assert values["outputs"][0]["training"]["counts"]
+    assert 0 < ring["outputs"][0]["share"] < 1
     assert ring["interval"] is None
     assert ring["outputs"][0]["low"] is None
 
