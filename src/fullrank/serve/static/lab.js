@@ -1,7 +1,7 @@
 // The lab: points of the plane are moved, and the server says what the layer makes of
 // them. One question at a time; while it is answered, only the newest waits.
 
-import { problem } from "./predict.js";
+import { at, problem } from "./predict.js";
 
 const $ = (id) => document.getElementById(id);
 const STEP = 0.1; // of an arrow key
@@ -143,7 +143,7 @@ async function ask() {
     const question = { layer: $("layer").value, s: Number($("s").value) || 1,
       re_sum: $("re-sum").checked, points, seed };
     try {
-      const reply = await fetch("lab", { method: "POST",
+      const reply = await fetch(at("lab"), { method: "POST",
         headers: { "Content-Type": "application/json" }, body: JSON.stringify(question) });
       if (reply.ok) {
         answer = await reply.json();

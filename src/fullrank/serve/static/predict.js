@@ -17,6 +17,9 @@ function element(name, content = "", properties = {}) {
   return made;
 }
 
+// Not relative to the page's address, which may hold a user name and the token.
+export const at = (path) => new URL(path, location.origin + location.pathname);
+
 export async function problem(answer) {
   const text = await answer.text();
   try {
@@ -72,7 +75,7 @@ async function predict() {
   $("results").hidden = true;
   say("Predicting …");
   try {
-    const answer = await fetch(`predict?${address}`, {
+    const answer = await fetch(at(`predict?${address}`), {
       method: "POST", body: given.body, signal: running.signal,
       headers: { "Content-Type": "text/csv" },
     });
@@ -131,7 +134,7 @@ function molecule(row) {
   }
   const picture = element("img", "", {
     alt: `Structure of ${smiles}`, loading: "lazy",
-    src: `draw?${new URLSearchParams({ smiles })}`,
+    src: at(`draw?${new URLSearchParams({ smiles })}`),
   });
   const list = element("dl");
   for (const one of card().outputs) {
@@ -158,7 +161,7 @@ function explainer(smiles, picture) {
     words.textContent = "Explaining …";
     const target = $("output").selectedOptions[0]?.text;
     const answer = await fetch(
-      `explain?${new URLSearchParams({ model: $("model").value })}`, {
+      at(`explain?${new URLSearchParams({ model: $("model").value })}`), {
         method: "POST", headers: { "Content-Type": "application/json" },
         body: JSON.stringify({ smiles, target }),
       });
@@ -306,7 +309,7 @@ function tabs() {
 
 async function begin() {
   const select = tabs();
-  const answer = await fetch("models");
+  const answer = await fetch(at("models"));
   if (!answer.ok) return say(`The models are not known: ${await problem(answer)}.`);
   cards = (await answer.json()).models;
   $("model").replaceChildren(...cards.map((one) => new Option(one.name, one.name)));
