@@ -19,6 +19,9 @@ from fullrank.data.workers import map_blocks
 from fullrank.errors import DataError, FullrankError
 
 
+CLOSING_SECONDS = 5.0
+
+
 class Busy(FullrankError):
     """More is waiting than there is room for."""
 
@@ -101,10 +104,13 @@ class Batcher:
             self._waiting -= len(items)
 
     def close(self) -> None:
-        """End the thread and its processes, after what is waiting."""
+        """End the thread and its processes, after what is waiting.
+
+        What takes longer ends with this process.
+        """
         self._jobs.put(None)
         if self._thread.ident is not None:
-            self._thread.join()
+            self._thread.join(CLOSING_SECONDS)
 
     def _work(self) -> None:
         open_to_jobs = True

@@ -66,23 +66,23 @@ async def predicted(
     is busy or slow still says so."""
     deadline = asyncio.get_running_loop().time() + seconds
     blocks = deque(batched(smiles, model.batcher.at_once))
-    if not blocks:
-        return _later(model, blocks, deadline, seconds)
-    async with asyncio.timeout_at(deadline):
-        first = await model.batcher.answers(blocks.popleft())
-    return _later(model, blocks, deadline, seconds, first)
+    first: list[list[Any]] = []
+    if blocks:
+        async with asyncio.timeout_at(deadline):
+            first = await model.batcher.answers(blocks.popleft())
+    late = [*[None] * (len(model.columns) - 1), f"not predicted within {seconds:g} s"]
+    return _stream(model, first, blocks, deadline, late)
 
 
-async def _later(
+async def _stream(
     model: ServedModel,
+    first: list[list[Any]],
     blocks: deque[list[Any]],
     deadline: float,
-    seconds: float,
-    first: list[list[Any]] | None = None,
+    late: list[Any],
 ) -> AsyncIterator[list[list[Any]]]:
-    """The first block, and all others; rows that are late have that as their reason."""
-    late = [*[None] * (len(model.columns) - 1), f"not predicted within {seconds:g} s"]
-    if first is not None:
+    """The first rows and those of all blocks, with ``late`` for rows that are late."""
+    if first:
         yield first
     under_way: deque[tuple[int, asyncio.Task[list[list[Any]]]]] = deque()
     try:
