@@ -178,5 +178,5 @@ async def _client(
                     seen.seconds.append(time.perf_counter() - begin)
                 else:
                     seen.errors += 1
-        except aiohttp.ClientError:
+        except (aiohttp.ClientError, TimeoutError):
             seen.errors += 1

@@ -18,7 +18,6 @@ from typing import Any
 from fullrank.data.workers import map_blocks
 from fullrank.errors import DataError, FullrankError
 
-
 CLOSING_SECONDS = 5.0
 
 

@@ -17,6 +17,10 @@ from fullrank.train.predict import NOTE, REASON, SIMILARITY, Predictor, load_pre
 COVERAGE = 90.0
 MOLECULES_AT_ONCE = 256
 CONFORMERS_AT_ONCE = 16
+_CONFORMERS = (
+    "It was trained with the distances in QM9's geometries. For a SMILES it reads "
+    "those of a conformer that RDKit makes, which are not the same."
+)
 #: How long a block of molecules may take to read.
 READING_SECONDS = 10.0
 
@@ -60,6 +64,7 @@ class ModelCard(BaseModel):
         explains: Whether it can say what atoms contribute.
         graphs: How many molecules each part of the split had.
         scores: The metrics of the first network on each part.
+        warning: What is wrong with its predictions for a SMILES, if anything is.
     """
 
     name: str
@@ -73,6 +78,7 @@ class ModelCard(BaseModel):
     explains: bool
     graphs: dict[str, int]
     scores: dict[str, dict[str, float | None]]
+    warning: str | None
 
 
 class Prediction(BaseModel):
@@ -161,6 +167,7 @@ class ServedModel:
             explains=isinstance(spec.featurizer, MoleculeFeaturizer),
             graphs=spec.graphs,
             scores=spec.scores,
+            warning=_CONFORMERS if self.predictor.molecules.makes_conformers else None,
         )
 
     def _output(self, place: int, column: str) -> Output:

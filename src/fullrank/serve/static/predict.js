@@ -271,7 +271,8 @@ function describe() {
     `Trained on ${one.dataset} (${one.graphs.train ?? "?"} molecules), ${one.task}` +
     (one.networks > 1 ? `, ${one.networks} networks` : "") +
     (one.interval ? `, intervals of ${one.interval}%` : "") +
-    (scores.length ? `. On its test part: ${scores.join(", ")}.` : ".");
+    (scores.length ? `. On its test part: ${scores.join(", ")}.` : ".") +
+    (one.warning ? ` ${one.warning}` : "");
   $("column").placeholder = one.smiles;
 }
 
