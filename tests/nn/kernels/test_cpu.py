@@ -31,8 +31,7 @@ def test_sums_by_node(nodes, s):
     index = torch.tensor(nodes, dtype=torch.long).sort().values
     ptr = torch.searchsorted(index, torch.arange(11))
     m, rows = features(len(index), s, 0), torch.eye(len(index)).double()
-    found = torch.empty(10, s, len(index)).double()
-    cpu.sum_by_node(rows, torch.arange(len(index)), ptr, m, found)
+    found = cpu.sum_by_node(rows, torch.arange(len(index)), ptr, m)
     truth = torch.zeros_like(found)
     for pair, node in enumerate(index.tolist()):
         truth[node, :, pair] = m[pair]

@@ -51,20 +51,36 @@ def weighted_bags(
     )
 
 
-def sum_by_node(
-    rows: Tensor, index: Tensor, ptr: Tensor, m: Tensor, out: Tensor
-) -> None:
-    """For each node and coefficient the sum of its pairs' rows, weighted.
+def sum_by_node(rows: Tensor, index: Tensor, ptr: Tensor, m: Tensor) -> Tensor:
+    """Return the sum of the weighted rows of each node's pairs, for each coefficient.
 
     Args:
         rows: The rows.
         index: The row of each pair.
         ptr: The first pair of each node, and their number.
         m: Coefficients, :math:`(E, s)`.
-        out: Where the sums go, :math:`(N, s, h)`.
+
+    Returns:
+        :math:`(N, s, h)`.
     """
-    for k, weights in enumerate(m.t().contiguous()):
-        out[:, k] = weighted_bags(rows, index, ptr[:-1], weights)
+    s, sizes = m.size(1), ptr.diff()
+    # The bags of a node lie together, because they read the same rows.
+    bags = s * ptr[:-1, None] + sizes[:, None] * torch.arange(s)  # [N, s]
+    node = torch.arange(len(sizes)).repeat_interleave(sizes)
+    place = take_rows(bags - ptr[:-1, None], node).add_(torch.arange(len(m))[:, None])
+    place = place.flatten()
+    weights = m.new_empty(m.numel()).scatter_(0, place, m.flatten())
+    index = torch.empty_like(place).scatter_(0, place, index.repeat_interleave(s))
+    found = weighted_bags(rows, index, bags.flatten(), weights)
+    return found.view(len(sizes), s, rows.size(1))
+
+
+def put(out: Tensor, nodes: slice, rows: Tensor) -> Tensor:
+    """Write the rows of a block of nodes; a single block need not be copied."""
+    if len(rows) == len(out):
+        return rows
+    out[nodes] = rows
+    return out
 
 
 def row_products(a: Tensor, b: Tensor, index_a: Tensor, index_b: Tensor) -> Tensor:
@@ -118,8 +134,7 @@ class _WeightedRows(Kernel):
     def backward(needed, grad, kept, values, m, src):
         ordered, permutation = torch.sort(src, stable=True)
         ptr = torch.searchsorted(ordered, torch.arange(len(values) + 1))
-        grad_values = values.new_empty(values.shape)
-        sum_by_node(grad, permutation, ptr, take_rows(m, permutation), grad_values)
+        grad_values = sum_by_node(grad, permutation, ptr, take_rows(m, permutation))
         pairs = torch.arange(len(src))
         grad_m = coefficient_gradient(grad, values.flatten(0, 1), pairs, src, m.size(1))
         return grad_values, grad_m, None
@@ -131,7 +146,7 @@ class _OuterProductSum(Kernel):
         out = x.new_empty(size, m.size(1), x.size(1))
         for nodes, e in blocks(ptr, x.size(1), x.itemsize):
             local = ptr[nodes.start : nodes.stop + 1] - e.start
-            sum_by_node(x, src[e], local, m[e], out[nodes])
+            out = put(out, nodes, sum_by_node(x, src[e], local, m[e]))
         return out
 
     @staticmethod
@@ -207,7 +222,8 @@ class _ExpandMLPSum(Kernel):
             grad_y = relu_gate(grad_z @ weight2, y)
             grad_bias1 += _sum_columns(grad_y)
             pairs, local = torch.arange(len(u)), ptr[nodes.start : nodes.stop + 1]
-            sum_by_node(grad_y, pairs, local - e.start, m_e, grad_values[nodes])
+            of_nodes = sum_by_node(grad_y, pairs, local - e.start, m_e)
+            grad_values = put(grad_values, nodes, of_nodes)
             grad_m[e] = coefficient_gradient(grad_y, rows, pairs, u, s)
             if attr is not None:
                 edge_rows_backward(
@@ -298,8 +314,10 @@ class CombineMLPSum(Kernel):
             grad_x = grad_z * a
             grad_a = torch.ops.aten.tanh_backward(grad_z.mul_(x), a)
             pairs, offsets = torch.arange(len(v)), ptr[nodes] - e.start
-            grad_x_src[nodes] = weighted_bags(grad_x, pairs, offsets, None)
-            grad_a_src[nodes] = weighted_bags(grad_a, pairs, offsets, None)
+            of_nodes = weighted_bags(grad_x, pairs, offsets, None)
+            grad_x_src = put(grad_x_src, nodes, of_nodes)
+            of_nodes = weighted_bags(grad_a, pairs, offsets, None)
+            grad_a_src = put(grad_a_src, nodes, of_nodes)
             grad_a_dst.index_add_(0, v, grad_a)
             if attr is not None:
                 grad_a_edge.addmm_(attr.t(), grad_a)
