@@ -7,12 +7,13 @@ import sys
 _M_TRIM_THRESHOLD = -1
 _M_TOP_PAD = -2
 _M_MMAP_THRESHOLD = -3
-_KEPT = 2**31 - 1
+_LARGEST = 2**31 - 1
+_NEVER = -1  # of trimming alone
 _PAD = 2**26
 
 
 def keep_memory() -> bool:
-    """Stop glibc from returning large temporaries to the system immediately.
+    """Stop glibc from returning large temporaries to the system.
 
     By default each of them is mapped, zeroed page by page and unmapped again, which
     takes longer than the arithmetic. Call this only from the entry point of a program:
@@ -25,8 +26,8 @@ def keep_memory() -> bool:
     if mallopt is None:  # a C library other than glibc
         return False
     done = [
-        mallopt(_M_MMAP_THRESHOLD, _KEPT),
-        mallopt(_M_TRIM_THRESHOLD, _KEPT),
+        mallopt(_M_MMAP_THRESHOLD, _LARGEST),
+        mallopt(_M_TRIM_THRESHOLD, _NEVER),
         mallopt(_M_TOP_PAD, _PAD),
     ]
     return all(done)
