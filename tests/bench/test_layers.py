@@ -7,6 +7,7 @@ import torch
 from fullrank.bench import layers
 from fullrank.bench.layers import LAYERS, WORKLOADS, Workload, measure
 from fullrank.bench.measure import interleaved_ms, memory_mb, peak_mb, saved_mb
+from fullrank.errors import ConfigError
 from fullrank.nn import backend
 from fullrank.testing import assert_layers_agree, relative_difference
 from nn.plain_formula import plain_layer
@@ -60,6 +61,14 @@ def test_the_rows(monkeypatch, tmp_path, capsys):
     assert rows["ExpandingConv (portable)"]["saved_mb"] < plain["saved_mb"]
     shown = capsys.readouterr().out
     assert "GATv2Conv(heads=2, mean)" in shown
+
+
+def test_a_choice_of_workloads(monkeypatch):
+    monkeypatch.setattr(layers, "WORKLOADS", [TINY, TINY_EDGES])
+    rows = layers.run(quick=True, only=["tiny, d=8, s=2"])
+    assert {row.workload for row in rows} == {"tiny"}
+    with pytest.raises(ConfigError, match=r"tiny, d=9.*tiny\+edges, d=8, s=2"):
+        layers.run(quick=True, only=["tiny, d=9"])
 
 
 @pytest.mark.slow

@@ -20,6 +20,9 @@ def test_points_files_and_picture(small, tmp_path, capsys):
     names = {row.implementation for row in found.rows}
     assert {"ExpC-4", "ExpC-4, plain formula", "GATv2, 4 heads", "PNA"} <= names
     assert all(row.seconds > 0 for row in found.rows)
+    small, large = (r for r in found.rows if r.implementation == scale.GATHER)
+    assert small.growth is None
+    assert large.growth == pytest.approx(large.seconds / small.seconds)
     ElementTree.fromstring(picture.read_text())
     assert "PNA" in capsys.readouterr().out
     kept = {row.implementation: row.saved_gib for row in found.rows}

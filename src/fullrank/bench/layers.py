@@ -16,6 +16,7 @@ from torch_geometric.utils import coalesce, degree, to_undirected
 
 from fullrank.bench.measure import interleaved_ms, peak_mb, saved_mb
 from fullrank.bench.provenance import Provenance, provenance
+from fullrank.errors import ConfigError
 from fullrank.nn import CombConv, ExpandingConv, backend, make_conv
 from fullrank.nn.kernels.loops import is_built
 
@@ -32,6 +33,10 @@ class Workload:
     s: int
     hub_degree: int = 0
     edge_dim: int | None = None
+
+    @property
+    def title(self) -> str:
+        return f"{self.name}, d={self.width}, s={self.s}"
 
     def build(self) -> tuple[Tensor, Tensor, Tensor | None]:
         """Return ``(x, edge_index, edge_attr)``."""
@@ -244,14 +249,22 @@ def measure(w: Workload, quick: bool = False) -> Iterator[Row]:
         yield row
 
 
-def run(quick: bool = False, json_file: Path | None = None) -> list[Row]:
-    """Run the benchmark, print its table, and write its rows as JSON."""
+def run(
+    quick: bool = False, json_file: Path | None = None, only: Sequence[str] = ()
+) -> list[Row]:
+    """Run the benchmark, print its table, and write its rows as JSON; ``only`` takes
+    workloads by their titles."""
     console = Console()
     rows: list[Row] = []
+    chosen = [w for w in WORKLOADS if not only or w.title in only]
+    unknown = set(only) - {w.title for w in chosen}
+    if unknown:
+        known = "; ".join(w.title for w in WORKLOADS)
+        raise ConfigError(f"there is no workload {min(unknown)!r} (known: {known})")
     with Progress(console=console, transient=True) as progress:
-        task = progress.add_task("", total=len(WORKLOADS))
-        for w in WORKLOADS:
-            progress.update(task, description=f"{w.name}, d={w.width}, s={w.s}")
+        task = progress.add_task("", total=len(chosen))
+        for w in chosen:
+            progress.update(task, description=w.title)
             rows += measure(w, quick)
             progress.advance(task)
     console.print(_table(rows))

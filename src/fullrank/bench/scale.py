@@ -31,12 +31,14 @@ Step = Callable[[], object]
 
 @dataclass
 class Row:
-    """One point: one layer, forward and backward, on a random graph. Memory is what is
-    held above the inputs; ``None`` where the graph would not fit."""
+    """One point: one layer, forward and backward, on a random graph. ``growth`` is the
+    time in multiples of that of the previous size. Memory is what is held above the
+    inputs; ``None`` where the graph would not fit."""
 
     implementation: str
     edges: int
     seconds: float | None = None
+    growth: float | None = None
     peak_gib: float | None = None
     saved_gib: float | None = None
 
@@ -96,6 +98,7 @@ def steps_of(edges: int) -> Iterator[tuple[str, Callable[[], tuple[Step, Step]]]
 def measure(sizes: tuple[int, ...]) -> Iterator[Row]:
     """Measure every implementation as far as the memory goes."""
     peaks: dict[str, float] = {}
+    last: dict[str, float] = {}
     for edges in sizes:
         for name, build in steps_of(edges):
             row = Row(name, edges)
@@ -105,7 +108,8 @@ def measure(sizes: tuple[int, ...]) -> Iterator[Row]:
                 row.saved_gib = saved_mb(forward) * 1e6 / 2**30
                 row.peak_gib = memory_mb(step)[0] * 1e6 / 2**30
                 row.seconds = _seconds(step)
-                peaks[name] = row.peak_gib * 10
+                row.growth = row.seconds / last[name] if name in last else None
+                last[name], peaks[name] = row.seconds, row.peak_gib * 10
                 del step, forward
                 gc.collect()
             yield row
@@ -166,15 +170,13 @@ def _table(rows: list[Row]) -> Table:
     table = Table(
         "implementation",
         title=f"One layer on random graphs, d={WIDTH}, s={S}, degree {DEGREE}",
+        caption="Growth: time in multiples of the previous size. That of index_select, "
+        "which only reads the rows of the edges, is due to the processor's caches.",
     )
     for column in ("edges", "seconds", "growth", "peak GiB", "saved GiB"):
         table.add_column(column, justify="right")
-    before: dict[str, float | None] = {}
     for row in sorted(rows, key=lambda row: row.implementation):
-        last, growth = before.get(row.implementation), ""
-        if last and row.seconds:
-            growth = f"{row.seconds / last:.1f}"
-        before[row.implementation] = row.seconds
+        growth = "" if row.growth is None else f"{row.growth:.1f}"
         numbers = (row.seconds, row.peak_gib, row.saved_gib)
         seconds, peak, saved = ("—" if x is None else f"{x:.3f}" for x in numbers)
         table.add_row(

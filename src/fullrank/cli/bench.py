@@ -15,11 +15,17 @@ Json = typer.Option(
 
 
 @app.command()
-def layers(quick: bool = Quick, json: Path | None = Json) -> None:
+def layers(
+    quick: bool = Quick,
+    json: Path | None = Json,
+    only: list[str] = typer.Option(
+        [], "--only", help='Only these workloads, such as "dense, d=180, s=4".'
+    ),
+) -> None:
     """One layer, forward and backward: fullrank, the plain formula, PyG's layers."""
     from fullrank.bench import layers
 
-    layers.run(quick=quick, json_file=json)
+    layers.run(quick=quick, json_file=json, only=only)
 
 
 @app.command()

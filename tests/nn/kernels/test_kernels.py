@@ -1,7 +1,10 @@
 """What holds for the kernels of every backend."""
 
+import io
+
 import pytest
 import torch
+from torch.autograd.graph import save_on_cpu, saved_tensors_hooks
 from torch.utils.checkpoint import checkpoint
 
 from fullrank.bench.measure import memory_mb, saved_mb
@@ -181,3 +184,39 @@ def test_checkpoints_free_what_is_kept(kernels, cls):
         _, held_by_checkpoints = memory_mb(lambda: run(checkpointed))
     assert held > 6 * 4e-6 * len(edge_index[0])
     assert held_by_checkpoints < held / 20
+
+
+def to_bytes(x):
+    file = io.BytesIO()
+    torch.save(x.detach().clone(), file)
+    return file
+
+
+def from_bytes(file):
+    file.seek(0)
+    return torch.load(file)
+
+
+@every_kernel
+@both
+@pytest.mark.parametrize("re_sum", [True, False])
+def test_activations_can_be_offloaded(kernels, cls, re_sum):
+    conv = cls(16, 16, re_sum=re_sum)
+    x, edge_index = torch.randn(50, 16), torch.randint(50, (2, 20_000))
+    x.requires_grad_()
+
+    def run(*hooks):
+        with backend(kernels):
+            if not hooks:
+                return conv(x, edge_index)
+            with hooks[0]:
+                return conv(x, edge_index)
+
+    (truth,) = torch.autograd.grad(run().sum(), x)
+    for hooks in (save_on_cpu(), saved_tensors_hooks(to_bytes, from_bytes)):
+        (found,) = torch.autograd.grad(run(hooks).sum(), x)
+        assert torch.equal(found, truth)
+    _, held = memory_mb(run)
+    _, left = memory_mb(lambda: run(saved_tensors_hooks(to_bytes, from_bytes)))
+    assert held > 4e-6 * len(edge_index[0])
+    assert left < held / 20

@@ -1,3 +1,5 @@
+import copy
+
 import pytest
 import torch
 from torch_geometric.data import Batch, Data
@@ -21,6 +23,7 @@ from fullrank.testing import (
     random_graph,
     relative_difference,
 )
+from nn.kernels.sums import needs_compiler
 
 # The others need structural colours as well: see coefficients/test_structural.py.
 FEATURE_BASED = [
@@ -180,6 +183,45 @@ def test_sparse_adjacency(conv, edge_dim, convert):
     truth = net(x, edge_index, edge_attr if edge_dim else None)
     assert relative_difference(net(x, adj_t), truth) <= 1e-5
     assert relative_difference(net(Data(x=x, adj_t=adj_t)), truth) <= 1e-5
+
+
+@pytest.mark.parametrize("conv", ["expc", "combc"])
+@pytest.mark.parametrize(
+    "compiler",
+    [
+        "aot_eager",
+        pytest.param("inductor", marks=[pytest.mark.slow, needs_compiler]),
+    ],
+)
+def test_compiled_training_steps_equal_eager_ones(conv, compiler):
+    torch._dynamo.reset()
+    torch.manual_seed(0)
+    arguments = {"edge_dim": 3, "batch_norm": True, "merge_equal_nodes": False}
+    eager = GraphNet(5, 8, 2, 2, conv=conv, **arguments).double()
+    compiled = copy.deepcopy(eager)
+
+    def loss_of(net, y, *inputs):
+        return (net(*inputs) - y).square().mean()
+
+    def train(net, loss_of):
+        optimizer = torch.optim.Adam(net.parameters())
+        losses = []
+        for sizes in ((4, 6, 3), (7, 5), (2, 9, 4, 3)):
+            batch = batch_of(*sizes, edge_dim=3)
+            y = torch.arange(2.0 * len(sizes)).view(-1, 2)
+            inputs = (batch.x.double(), batch.edge_index, batch.edge_attr.double())
+            loss = loss_of(net, y, *inputs, batch.batch, len(sizes))
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            losses.append(loss.detach())
+        return torch.stack(losses)
+
+    fast = torch.compile(loss_of, dynamic=True, fullgraph=True, backend=compiler)
+    losses = train(eager, loss_of), train(compiled, fast)
+    assert relative_difference(*losses) <= 1e-10
+    for one, other in zip(eager.parameters(), compiled.parameters(), strict=True):
+        assert relative_difference(one, other) <= 1e-8
 
 
 def test_errors():

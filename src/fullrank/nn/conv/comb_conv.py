@@ -41,7 +41,8 @@ class CombConv(RankConv):
         edge_dim: As in :class:`~fullrank.nn.ExpandingConv`.
         coefficients: Any :class:`~fullrank.nn.Coefficients` with as many coefficients
             as there are source features, by default the paper's
-            :class:`~fullrank.nn.TanhCoefficients`.
+            :class:`~fullrank.nn.TanhCoefficients`, the only ones that the kernels
+            know: with any others, the layer runs by the plain formula.
         init: As in :class:`~fullrank.nn.ExpandingConv`.
         mlp: Any module from :math:`d` to :math:`d'` features.
         aggr: As in :class:`~fullrank.nn.ExpandingConv`.

@@ -134,7 +134,10 @@ def _needs_ordinary_operations(tensors: list[Tensor]) -> bool:
 
 
 def is_exporting() -> bool:
-    """Whether a program is being made of the operations, for another runtime."""
+    """Whether a program is being made of the operations, for another runtime.
+
+    Before torch 2.12, this is also true of ``torch.compile``, so that compiled layers
+    run by ordinary operations there."""
     return torch.compiler.is_exporting() or torch.jit.is_tracing()
 
 
