@@ -67,6 +67,15 @@ def test_summarises_several(run, trained):
     assert f"{mae.mean:.4g} ± {mae.std:.2g}" in output
 
 
+def test_an_ensemble_is_measured_as_one(run, tmp_path):
+    config = small_config(tmp_path, training={"epochs": 1}, ensemble=2)
+    summary = run_experiment(config)
+    status, output, _ = run(config.runs / summary.experiment)
+    assert status == 0
+    assert "ensemble of 2" in output
+    assert f"{summary.test['mae'].mean:.4g}" in output
+
+
 def test_measures_a_table_with_intervals(run, trained, tmp_path):
     """The mean of two models, against errors computed here from their predictions."""
     experiment, (first, _) = trained

@@ -37,9 +37,9 @@ def evaluate(
     from fullrank.errors import ConfigError
     from fullrank.report.run_page import write_run_page
     from fullrank.train import evaluate_run
-    from fullrank.train.evaluate import load_data
+    from fullrank.train.evaluate import evaluate_ensemble, load_data
     from fullrank.train.experiment import summarize_values
-    from fullrank.train.run_folder import open_runs
+    from fullrank.train.run_folder import ExperimentFolder, open_runs
 
     folders = [folder for run in runs for folder in open_runs(run)]
     changes = {"root": root} if root else {}
@@ -56,13 +56,27 @@ def evaluate(
             )
     from rich.table import Table
 
-    several = len(found) > 1
+    columns = {f"mean ± std of {len(found)}" if len(found) > 1 else "": found}
+    experiment = ExperimentFolder(runs[0])
+    size = experiment.summary.ensemble if experiment.exists else None
+    if size and len(runs) == 1:
+        dataset = load_data(folders[0], changes)
+        members = [folders[i : i + size] for i in range(0, len(folders), size)]
+        together = [evaluate_ensemble(each, dataset, part) for each in members]
+        count = f"mean ± std of {len(members)} ensembles" if len(members) > 1 else ""
+        columns[count or f"ensemble of {size}"] = together
     table = Table()
     table.add_column(part)
-    table.add_column(f"mean ± std of {len(found)}" if several else "", justify="right")
-    for name in found[0]:
-        values = [measured[name] for measured in found]
-        table.add_row(name, mean_and_std(summarize_values(values)))
+    for title in columns:
+        table.add_column(title, justify="right")
+    for name in dict.fromkeys(key for values in columns.values() for key in values[0]):
+        cells = (
+            mean_and_std(summarize_values([measured[name] for measured in values]))
+            if name in values[0]
+            else ""
+            for values in columns.values()
+        )
+        table.add_row(name, *cells)
     Console(highlight=False).print(table)
     for run in runs:
         page = write_run_page(run, load_data(open_runs(run)[0], changes), part)
