@@ -21,7 +21,7 @@ _CONFORMERS = (
     "It was trained with the distances in QM9's geometries. For a SMILES it reads "
     "those of a conformer that RDKit makes, which are not the same."
 )
-#: How long a block of molecules may take to read.
+#: How much time of a processor a block of molecules may take to read.
 READING_SECONDS = 10.0
 
 
