@@ -30,8 +30,8 @@ class TimeLimited:
     """A function of a block whose process is killed when it takes too long.
 
     Nothing else stops RDKit in the middle of a molecule. `map_blocks` then finds the
-    molecule, as it does after a crash. The time is that of the processor: a busy machine
-    is no reason to give up.
+    molecule, as it does after a crash. The time is that of the processor: that the
+    machine is busy is no reason to give up.
     """
 
     function: Callable[[list[Any]], Any]
