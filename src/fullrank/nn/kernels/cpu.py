@@ -75,10 +75,13 @@ def sum_by_node(rows: Tensor, index: Tensor, ptr: Tensor, m: Tensor) -> Tensor:
     return found.view(len(sizes), s, rows.size(1))
 
 
-def put(out: Tensor, nodes: slice, rows: Tensor) -> Tensor:
-    """Write the rows of a block of nodes; a single block need not be copied."""
-    if len(rows) == len(out):
+def put(out: Tensor | None, size: int, nodes: slice, rows: Tensor) -> Tensor:
+    """Write the rows of a block of nodes, of ``size`` in all. ``out`` is ``None`` for
+    the first block; a single block is not copied."""
+    if len(rows) == size:
         return rows
+    if out is None:
+        out = rows.new_empty(size, *rows.shape[1:])
     out[nodes] = rows
     return out
 
@@ -143,10 +146,10 @@ class _WeightedRows(Kernel):
 class _OuterProductSum(Kernel):
     @staticmethod
     def forward(kept, x, m, src, dst, size, ptr):
-        out = x.new_empty(size, m.size(1), x.size(1))
+        out = None
         for nodes, e in blocks(ptr, x.size(1), x.itemsize):
             local = ptr[nodes.start : nodes.stop + 1] - e.start
-            out = put(out, nodes, sum_by_node(x, src[e], local, m[e]))
+            out = put(out, size, nodes, sum_by_node(x, src[e], local, m[e]))
         return out
 
     @staticmethod
@@ -204,7 +207,7 @@ class _ExpandMLPSum(Kernel):
     ):  # fmt: skip
         active, hidden = kept
         rows, s = values.flatten(0, 1), m.size(1)
-        grad_values, grad_m = values.new_empty(values.shape), m.new_empty(m.shape)
+        grad_values, grad_m = None, m.new_empty(m.shape)
         grad_attr = edge_attr.new_zeros(edge_attr.shape) if needed[2] else None
         grad_edge, grad_bias1, grad_weight2, grad_bias2 = _zeros_like(
             edge_weight, bias1, weight2, bias2
@@ -223,7 +226,7 @@ class _ExpandMLPSum(Kernel):
             grad_bias1 += _sum_columns(grad_y)
             pairs, local = torch.arange(len(u)), ptr[nodes.start : nodes.stop + 1]
             of_nodes = sum_by_node(grad_y, pairs, local - e.start, m_e)
-            grad_values = put(grad_values, nodes, of_nodes)
+            grad_values = put(grad_values, len(values), nodes, of_nodes)
             grad_m[e] = coefficient_gradient(grad_y, rows, pairs, u, s)
             if attr is not None:
                 edge_rows_backward(
@@ -289,8 +292,7 @@ class CombineMLPSum(Kernel):
         w1, b1, w2, b2, src, dst, size, ptr,
     ):  # fmt: skip
         grad_a_dst = a_dst.new_zeros(a_dst.shape)
-        grad_a_src = a_src.new_empty(a_src.shape)
-        grad_x_src = x_src.new_empty(x_src.shape)
+        grad_a_src = grad_x_src = None
         grad_attr = edge_attr.new_empty(edge_attr.shape) if needed[3] else None
         grad_a_edge, grad_x_edge = _zeros_like(a_edge, x_edge)
         grad_w1, grad_b1, grad_w2, grad_b2 = _zeros_like(w1, b1, w2, b2)
@@ -315,9 +317,9 @@ class CombineMLPSum(Kernel):
             grad_a = torch.ops.aten.tanh_backward(grad_z.mul_(x), a)
             pairs, offsets = torch.arange(len(v)), ptr[nodes] - e.start
             of_nodes = weighted_bags(grad_x, pairs, offsets, None)
-            grad_x_src = put(grad_x_src, nodes, of_nodes)
+            grad_x_src = put(grad_x_src, len(x_src), nodes, of_nodes)
             of_nodes = weighted_bags(grad_a, pairs, offsets, None)
-            grad_a_src = put(grad_a_src, nodes, of_nodes)
+            grad_a_src = put(grad_a_src, len(a_src), nodes, of_nodes)
             grad_a_dst.index_add_(0, v, grad_a)
             if attr is not None:
                 grad_a_edge.addmm_(attr.t(), grad_a)
