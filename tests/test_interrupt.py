@@ -164,13 +164,17 @@ def test_the_workers_of_a_killed_parent_end(tmp_path):
 
 
 def test_a_second_ctrl_c_leaves_a_library_user_alive():
-    with stoppable():
-        signal.raise_signal(signal.SIGINT)
-        assert asked()
-        with pytest.raises(KeyboardInterrupt):
+    inherited = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with stoppable():
             signal.raise_signal(signal.SIGINT)
-    assert not asked()
-    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+            assert asked()
+            with pytest.raises(KeyboardInterrupt):
+                signal.raise_signal(signal.SIGINT)
+        assert not asked()
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    finally:
+        signal.signal(signal.SIGINT, inherited)
 
 
 @pytest.mark.slow

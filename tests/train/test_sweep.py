@@ -153,8 +153,9 @@ def test_an_address_where_nobody_answers(tmp_path, address):
         run_on_ray(seeds_of(tmp_path, 1), address, ignore)
 
 
-def test_no_cluster_on_this_machine(tmp_path):
+def test_no_cluster_on_this_machine(tmp_path, monkeypatch):
     pytest.importorskip("ray")
+    monkeypatch.setenv("RAY_TMPDIR", str(tmp_path))  # where Ray notes the latest one
     with pytest.raises(RunError, match="'auto'"):
         run_on_ray(seeds_of(tmp_path, 1), "auto", ignore)
 
