@@ -103,7 +103,10 @@ def read_exported(folder: Path) -> int:
     graph = PackedGraphs.from_graphs(
         [featurizer.from_smiles("CCO")], fields=featurizer.fields
     ).batch([0])
-    session = onnxruntime.InferenceSession(file)
+    # A session with threads cannot be freed in a fork, which does not have them.
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    session = onnxruntime.InferenceSession(file, options)
     inputs = {given.name: graph[given.name].numpy() for given in session.get_inputs()}
     found = session.run(None, inputs)[0]
     truth = predictor.predict(["CCO"])[predictor.columns]
