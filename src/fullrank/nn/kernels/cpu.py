@@ -117,10 +117,6 @@ def _sum_columns(x: Tensor) -> Tensor:
 _FLAG = torch.int8
 
 
-def _gate(grad: Tensor, flags: Tensor) -> Tensor:
-    return grad.mul_(flags.to(grad.dtype))
-
-
 def _tanh_(x: Tensor) -> Tensor:
     """Compute tanh(x) = 2 sigmoid(2x) - 1 in place: torch's sigmoid is four times as
     fast as its tanh, and the absolute error is below the one of the sum ``x``."""
@@ -165,7 +161,22 @@ class _OuterProductSum(Kernel):
         return grad_x, grad_m, None, None, None, None
 
 
-class _ExpandMLPSum(Kernel):
+class MLPSum(Kernel):
+    """What the two layers' sums of an MLP's outputs share."""
+
+    @staticmethod
+    def add_messages(out: Tensor, z: Tensor, dst: Tensor, active: Tensor) -> None:
+        """Add ReLU(z) to the destinations, and note where it is positive."""
+        out.index_add_(0, dst, z.relu_())
+        active.copy_(z.sign_())
+
+    @staticmethod
+    def take_gradients(grad: Tensor, dst: Tensor, active: Tensor) -> Tensor:
+        """Return the gradients of the pairs' ``z``."""
+        return take_rows(grad, dst).mul_(active.to(grad.dtype))
+
+
+class ExpandMLPSum(MLPSum):
     @staticmethod
     def keep(
         values, m, edge_attr, edge_weight, bias1, weight2, bias2, src, dst, size, ptr
@@ -177,36 +188,41 @@ class _ExpandMLPSum(Kernel):
         return [active, values.new_empty(src.size(0) if keep else 0, bias1.size(0))]
 
     @staticmethod
-    def _weighted(rows, m, attr, edge_weight, src):
-        """The first layer's output for one block of pairs, without the bias."""
+    def first_layer(rows, m, attr, edge_weight, bias, src, out=None):
+        """The first layer's output for one block of pairs."""
         y = weighted_bags(rows, rows_of(src, m.size(1)), None, m)
-        return add_edge_rows(y, m, attr, edge_weight)
+        y = add_edge_rows(y, m, attr, edge_weight)
+        return torch.add(y, bias, out=y if out is None else out).relu_()
 
     @staticmethod
+    def weigh_backward(grad_y, rows, m, src, ptr):
+        """The gradients of the rows of a block of nodes, and of ``m``."""
+        pairs = torch.arange(len(src))
+        grad_m = coefficient_gradient(grad_y, rows, pairs, src, m.size(1))
+        return sum_by_node(grad_y, pairs, ptr, m), grad_m
+
+    @classmethod
     def forward(
-        kept, values, m, edge_attr, edge_weight, bias1, weight2, bias2,
+        cls, kept, values, m, edge_attr, edge_weight, bias1, weight2, bias2,
         src, dst, size, ptr,
     ):  # fmt: skip
         active, hidden = kept
         rows = values.flatten(0, 1)
         out = values.new_zeros(size, len(bias2))
         for _, e in blocks(ptr, max(len(bias1), len(bias2)), rows.itemsize):
-            y = _ExpandMLPSum._weighted(
-                rows, m[e], part(edge_attr, e), edge_weight, src[e]
-            )
-            y = torch.add(y, bias1, out=hidden[e] if len(hidden) else y).relu_()
-            z = torch.addmm(bias2, y, weight2.t()).relu_()
-            out.index_add_(0, dst[e], z)
-            active[e] = z.sign_()
+            attr, to = part(edge_attr, e), hidden[e] if len(hidden) else None
+            y = cls.first_layer(rows, m[e], attr, edge_weight, bias1, src[e], to)
+            z = torch.addmm(bias2, y, weight2.t())
+            cls.add_messages(out, z, dst[e], active[e])
         return out
 
-    @staticmethod
+    @classmethod
     def backward(
-        needed, grad, kept, values, m, edge_attr, edge_weight, bias1, weight2, bias2,
-        src, dst, size, ptr,
+        cls, needed, grad, kept, values, m, edge_attr, edge_weight, bias1, weight2,
+        bias2, src, dst, size, ptr,
     ):  # fmt: skip
         active, hidden = kept
-        rows, s = values.flatten(0, 1), m.size(1)
+        rows = values.flatten(0, 1)
         grad_values, grad_m = None, m.new_empty(m.shape)
         grad_attr = edge_attr.new_zeros(edge_attr.shape) if needed[2] else None
         grad_edge, grad_bias1, grad_weight2, grad_bias2 = _zeros_like(
@@ -217,17 +233,15 @@ class _ExpandMLPSum(Kernel):
             if len(hidden):
                 y = hidden[e]
             else:
-                y = _ExpandMLPSum._weighted(rows, m_e, attr, edge_weight, u)
-                y.add_(bias1).relu_()
-            grad_z = _gate(take_rows(grad, dst[e]), active[e])
+                y = cls.first_layer(rows, m_e, attr, edge_weight, bias1, u)
+            grad_z = cls.take_gradients(grad, dst[e], active[e])
             grad_weight2.addmm_(grad_z.t(), y)
             grad_bias2 += _sum_columns(grad_z)
             grad_y = relu_gate(grad_z @ weight2, y)
             grad_bias1 += _sum_columns(grad_y)
-            pairs, local = torch.arange(len(u)), ptr[nodes.start : nodes.stop + 1]
-            of_nodes = sum_by_node(grad_y, pairs, local - e.start, m_e)
+            local = ptr[nodes.start : nodes.stop + 1] - e.start
+            of_nodes, grad_m[e] = cls.weigh_backward(grad_y, rows, m_e, u, local)
             grad_values = put(grad_values, len(values), nodes, of_nodes)
-            grad_m[e] = coefficient_gradient(grad_y, rows, pairs, u, s)
             if attr is not None:
                 edge_rows_backward(
                     grad_y, m_e, attr, edge_weight,
@@ -239,7 +253,7 @@ class _ExpandMLPSum(Kernel):
         )  # fmt: skip
 
 
-class CombineMLPSum(Kernel):
+class CombineMLPSum(MLPSum):
     @staticmethod
     def keep(
         a_dst, a_src, x_src, edge_attr, a_edge, x_edge, w1, b1, w2, b2,
@@ -263,9 +277,9 @@ class CombineMLPSum(Kernel):
         x = take_rows(x_src, src)
         return x if attr is None else x.addmm_(attr, x_edge)
 
-    @staticmethod
+    @classmethod
     def forward(
-        kept, a_dst, a_src, x_src, edge_attr, a_edge, x_edge, w1, b1, w2, b2,
+        cls, kept, a_dst, a_src, x_src, edge_attr, a_edge, x_edge, w1, b1, w2, b2,
         src, dst, size, ptr,
     ):  # fmt: skip
         width = x_src.size(1) if b2 is None else len(b2)
@@ -281,14 +295,12 @@ class CombineMLPSum(Kernel):
                 continue
             hidden, active = kept
             y = torch.addmm(b1, z, w1.t(), out=hidden[e]).relu_()
-            z = torch.addmm(b2, y, w2.t()).relu_()
-            out.index_add_(0, v, z)
-            active[e] = z.sign_()
+            cls.add_messages(out, torch.addmm(b2, y, w2.t()), v, active[e])
         return out
 
-    @staticmethod
+    @classmethod
     def backward(
-        needed, grad, kept, a_dst, a_src, x_src, edge_attr, a_edge, x_edge,
+        cls, needed, grad, kept, a_dst, a_src, x_src, edge_attr, a_edge, x_edge,
         w1, b1, w2, b2, src, dst, size, ptr,
     ):  # fmt: skip
         grad_a_dst = a_dst.new_zeros(a_dst.shape)
@@ -300,13 +312,12 @@ class CombineMLPSum(Kernel):
         for nodes, e in blocks(ptr, width, x_src.itemsize):
             attr, u, v = part(edge_attr, e), src[e], dst[e]
             x = CombineMLPSum._features(x_src, attr, x_edge, u)
-            grad_z = take_rows(grad, v)
             if w1 is None:
-                a = kept[0][e]
+                a, grad_z = kept[0][e], take_rows(grad, v)
             else:
                 y, active = kept[0][e], kept[1][e]
                 a = CombineMLPSum._coefficients(a_dst, a_src, attr, a_edge, u, v)
-                grad_z = _gate(grad_z, active)
+                grad_z = cls.take_gradients(grad, v, active)
                 grad_w2.addmm_(grad_z.t(), y)
                 grad_b2 += _sum_columns(grad_z)
                 grad_y = relu_gate(grad_z @ w2, y)
@@ -337,7 +348,7 @@ OPERATORS = {
     for function, kernel in (
         (sums.weighted_rows, _WeightedRows),
         (sums.outer_product_sum, _OuterProductSum),
-        (sums.expand_mlp_sum, _ExpandMLPSum),
+        (sums.expand_mlp_sum, ExpandMLPSum),
         (sums.combine_mlp_sum, CombineMLPSum),
     )
 }

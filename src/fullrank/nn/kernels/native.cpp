@@ -109,6 +109,86 @@ void outer_sum_backward(const T *grad, const T *x, const T *m, const I *src,
   });
 }
 
+// y = ReLU(y + bias + sum over k of m_k values[src, k])
+template <class T>
+void expand(T *y, const T *values, const T *m, const T *bias, const I *src, I n, I s,
+            I d, I threads) {
+#pragma omp parallel for num_threads(threads)
+  for (I e = 0; e < n; e++) {
+    T *row = y + e * d;
+    const T *w = m + e * s, *v = values + src[e] * s * d;
+    I k = 0;
+    for (; k + 4 <= s; k += 4, v += 4 * d)
+#pragma omp simd
+      for (I c = 0; c < d; c++)
+        row[c] += w[k] * v[c] + w[k + 1] * v[d + c] + w[k + 2] * v[2 * d + c] +
+                  w[k + 3] * v[3 * d + c];
+    for (; k < s; k++, v += d)
+#pragma omp simd
+      for (I c = 0; c < d; c++) row[c] += w[k] * v[c];
+#pragma omp simd
+    for (I c = 0; c < d; c++) {
+      const T sum = row[c] + bias[c];
+      row[c] = sum < 0 ? 0 : sum; // NaN stays NaN
+    }
+  }
+}
+
+// Of nodes whose pairs begin where ptr says: the sum of m_k grad for each k, and for
+// each pair the products of grad with the rows of its node.
+template <class T>
+void expand_backward(T *of_nodes, const T *grad, const T *values, const T *m,
+                     const I *src, const I *ptr, T *grad_m, I nodes, I s, I d,
+                     I threads) {
+#pragma omp parallel for num_threads(threads) schedule(dynamic, 8)
+  for (I v = 0; v < nodes; v++) {
+    T *sums = of_nodes + v * s * d;
+    std::memset(sums, 0, sizeof(T) * s * d);
+    for (I e = ptr[v]; e < ptr[v + 1]; e++) {
+      const T *g = grad + e * d, *rows = values + src[e] * s * d;
+      for (I k = 0; k < s; k++) {
+        const T w = m[e * s + k], *row = rows + k * d;
+        T *sum = sums + k * d, product = 0;
+#pragma omp simd reduction(+ : product)
+        for (I c = 0; c < d; c++) sum[c] += w * g[c], product += g[c] * row[c];
+        grad_m[e * s + k] = product;
+      }
+    }
+  }
+}
+
+// out[dst] += ReLU(z); active says where it is positive
+template <class T>
+void add_messages(T *out, const T *z, const I *dst, int8_t *active, I n, I d,
+                  I threads) {
+  by_columns(d, threads, [=](I first, I last) {
+    for (I e = 0; e < n; e++) {
+      const T *row = z + e * d;
+      T *sum = out + dst[e] * d;
+      int8_t *flags = active + e * d;
+#pragma omp simd
+      for (I c = first; c < last; c++) {
+        flags[c] = !(row[c] <= 0);
+        sum[c] += row[c] < 0 ? 0 : row[c];
+      }
+    }
+  });
+}
+
+// out = grad[dst] where active, else 0
+template <class T>
+void take_gradients(T *out, const T *grad, const I *dst, const int8_t *active, I n, I d,
+                    I threads) {
+#pragma omp parallel for num_threads(threads)
+  for (I e = 0; e < n; e++) {
+    const T *row = grad + dst[e] * d;
+    const int8_t *flags = active + e * d;
+    T *to = out + e * d;
+#pragma omp simd
+    for (I c = 0; c < d; c++) to[c] = flags[c] ? row[c] : 0;
+  }
+}
+
 #define EXPORT(NAME)                                                                   \
   void *NAME##_float32 = (void *)NAME<float>;                                          \
   void *NAME##_float64 = (void *)NAME<double>;
@@ -117,4 +197,8 @@ EXPORT(combine)
 EXPORT(combine_backward)
 EXPORT(outer_sum)
 EXPORT(outer_sum_backward)
+EXPORT(expand)
+EXPORT(expand_backward)
+EXPORT(add_messages)
+EXPORT(take_gradients)
 }

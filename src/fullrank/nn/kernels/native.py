@@ -1,8 +1,9 @@
 """Kernels for a CPU with compiled loops, once they are built.
 
-They are the ones of :mod:`fullrank.nn.kernels.cpu` where there are no products per
-pair (ExpC* and CombC*): a loop does in one pass what takes several operations of torch,
-and nothing is kept. ``python -m fullrank.nn.kernels`` builds the loops.
+They are the ones of :mod:`fullrank.nn.kernels.cpu`, except that a loop does in one pass
+what takes several operations of torch; products of matrices are torch's. ExpC* and
+CombC* without edge features keep nothing. ``python -m fullrank.nn.kernels`` builds the
+loops.
 """
 
 from typing import Any
@@ -12,8 +13,9 @@ from torch import Tensor
 
 from fullrank.nn.kernels import sums
 from fullrank.nn.kernels.autograd import Kernel, register
-from fullrank.nn.kernels.cpu import CombineMLPSum
+from fullrank.nn.kernels.cpu import CombineMLPSum, ExpandMLPSum, MLPSum
 from fullrank.nn.kernels.loops import call
+from fullrank.nn.kernels.portable import add_edge_rows
 
 
 def _contiguous(*tensors: Tensor | None) -> list[Any]:
@@ -39,7 +41,39 @@ class _OuterProductSum(Kernel):
         return grad_x, grad_m, None, None, None, None
 
 
-class _CombineMLPSum(CombineMLPSum):
+class _MLPSum(MLPSum):
+    @staticmethod
+    def add_messages(out, z, dst, active):
+        call("add_messages", out, z, dst, active, *z.shape)
+
+    @staticmethod
+    def take_gradients(grad, dst, active):
+        out = grad.new_empty(active.shape)
+        call("take_gradients", out, grad, dst, active, *out.shape)
+        return out
+
+
+class _ExpandMLPSum(_MLPSum, ExpandMLPSum):
+    @staticmethod
+    def first_layer(rows, m, attr, edge_weight, bias, src, out=None):
+        y = rows.new_empty(len(src), len(bias)) if out is None else out
+        add_edge_rows(y.zero_(), m, attr, edge_weight)
+        rows, m, bias = _contiguous(rows, m, bias)
+        call("expand", y, rows, m, bias, src, len(src), m.size(1), len(bias))
+        return y
+
+    @staticmethod
+    def weigh_backward(grad_y, rows, m, src, ptr):
+        nodes, s, d = len(ptr) - 1, m.size(1), grad_y.size(1)
+        rows, m = _contiguous(rows, m)
+        of_nodes, grad_m = rows.new_empty(nodes, s, d), torch.empty_like(m)
+        call(
+            "expand_backward", of_nodes, grad_y, rows, m, src, ptr, grad_m, nodes, s, d
+        )
+        return of_nodes, grad_m
+
+
+class _CombineMLPSum(_MLPSum, CombineMLPSum):
     """With an MLP or edge features, there are products per pair."""
 
     @classmethod
@@ -75,6 +109,7 @@ OPERATORS = {
     function: register("native", function, kernel)
     for function, kernel in (
         (sums.outer_product_sum, _OuterProductSum),
+        (sums.expand_mlp_sum, _ExpandMLPSum),
         (sums.combine_mlp_sum, _CombineMLPSum),
     )
 }
