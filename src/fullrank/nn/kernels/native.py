@@ -1,8 +1,8 @@
-"""Kernels for a CPU with compiled loops, once they are built.
+"""Kernels for a CPU with compiled loops, if these are built.
 
-They are the ones of :mod:`fullrank.nn.kernels.cpu` where there are no products per
-pair (ExpC* and CombC*): a loop does in one pass what takes several operations of torch,
-and nothing is kept. ``python -m fullrank.nn.kernels`` builds the loops.
+They replace those of :mod:`fullrank.nn.kernels.cpu` where there is no matrix product
+per pair (ExpC* and CombC*): a loop does in one pass what takes several torch
+operations, and nothing is kept. ``python -m fullrank.nn.kernels`` builds the loops.
 """
 
 from typing import Any
@@ -40,7 +40,7 @@ class _OuterProductSum(Kernel):
 
 
 class _CombineMLPSum(CombineMLPSum):
-    """With an MLP or edge features, there are products per pair."""
+    """Uses the loop unless an MLP or edge features require a product per pair."""
 
     @classmethod
     def keep(cls, *args):
