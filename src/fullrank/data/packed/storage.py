@@ -273,7 +273,7 @@ def _map(file: Path, entry: _Entry) -> np.ndarray:
     try:
         dtype = np.dtype(entry.dtype)
     except (TypeError, ValueError, SyntaxError) as error:
-        raise PackedFileError(f"{file} has no known data type: {error}") from error
+        raise PackedFileError(f"{file} has an unknown data type: {error}") from error
     if dtype.hasobject:
         raise PackedFileError(f"{file} holds Python objects, which are not supported")
     wanted = dtype.itemsize * math.prod(shape)  # of Python's integers: no overflow
@@ -285,5 +285,5 @@ def _map(file: Path, entry: _Entry) -> np.ndarray:
         )
     if wanted == 0:  # an empty file cannot be mapped
         return np.empty(shape, dtype)
-    # A plain array over the map: np.memmap's own subclass slows every gather down.
+    # A plain array over the map: the subclass np.memmap slows down every gather.
     return np.asarray(np.memmap(file, dtype=dtype, mode="r", shape=shape))
