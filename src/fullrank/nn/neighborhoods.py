@@ -27,12 +27,12 @@ class Neighborhoods:
         x_dst: Features of the destinations, :math:`(|\mathcal{V}_t|, d_t)`.
         src: The source :math:`u` of each pair, :math:`(E)`.
         dst: The destination :math:`v` of each pair, :math:`(E)`.
-        edge_attr: Edge features, :math:`(E, q)`, or :obj:`None`. edge_weight:
-        :math:`\mathbf{W}_e` of shape :math:`(d_s, q)`, or :obj:`None`. color: The
-        structural colour of each pair, :math:`(E)`, or a row of numbers that describe
-        its structure, :math:`(E, k)`, or :obj:`None`. bipartite: Whether sources and
-        destinations are different nodes. ptr: The first pair of each node, for kernels,
-        if pairs are sorted.
+        edge_attr: Edge features, :math:`(E, q)`, or :obj:`None`.
+        edge_weight: :math:`\mathbf{W}_e` of shape :math:`(d_s, q)`, or :obj:`None`.
+        color: The structural colour of each pair, :math:`(E)`, or a row of numbers that
+            describe its structure, :math:`(E, k)`, or :obj:`None`.
+        bipartite: Whether sources and destinations are different nodes.
+        ptr: The first pair of each node, for kernels, if pairs are sorted.
     """
 
     x_src: Tensor
