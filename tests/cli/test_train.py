@@ -66,7 +66,7 @@ def test_ready_configurations(run):
     ("arguments", "words"),
     [
         (["nothing.yaml"], "'nothing.yaml'"),
-        (["config.yaml", "-s", "model.hiden=3"], "'model.hiden' (it was given 3)"),
+        (["config.yaml", "-s", "model.hiden=3"], "'model.hiden'"),
         (["config.yaml", "-s", "model.hidden=x"], "model.hidden = 'x'"),
         (["config.yaml", "-s", "data.targets=[lgp]"], "lgp"),
         (["config.yaml", "-s", "data.name=gone.csv"], "gone.csv"),

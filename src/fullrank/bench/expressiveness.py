@@ -211,7 +211,7 @@ class Parts:
 
 @dataclass(frozen=True)
 class Row:
-    """How many pairs of a suite one model distinguishes.
+    """Number of pairs of a suite that one model distinguishes.
 
     Attributes:
         model: The name of the model.

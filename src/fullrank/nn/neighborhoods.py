@@ -85,7 +85,9 @@ def as_edge_list(edge_index, flow: str) -> tuple[Tensor, Tensor, Tensor | None]:
                 f"got {list(edge_index.shape)}"
             )
         if edge_index.is_floating_point():
-            raise ValueError(f"edge_index must hold integers, got {edge_index.dtype}")
+            raise ValueError(
+                f"edge_index must contain integers, got {edge_index.dtype}"
+            )
         if hasattr(edge_index, "as_tensor"):  # torch_geometric.EdgeIndex
             edge_index = edge_index.as_tensor()
         src, dst, value = edge_index[0], edge_index[1], None
@@ -285,7 +287,7 @@ def edge_columns(edge_attr: Tensor, edge_dim: int | Sequence[int]) -> Tensor:
         return edge_attr
     if edge_attr.is_floating_point():
         raise DataError(
-            f"edge_attr must hold integers for the categories edge_dim={edge_dim}, "
+            f"edge_attr must contain integers for the categories edge_dim={edge_dim}, "
             f"got {edge_attr.dtype}"
         )
     bounds = torch.tensor(sizes, device=edge_attr.device)

@@ -482,7 +482,7 @@ def _complaints(error: ValidationError) -> Iterator[str]:
             hint = nearest(path[-1], known)
             value = json.dumps(entry["input"], default=str)
             yield (
-                f"there is no key {key!r} (it was given {value})"
+                f"there is no key {key!r} (with value {value})"
                 f"{hint or ', only ' + ', '.join(known)}"
             )
         elif entry["type"] == "missing":

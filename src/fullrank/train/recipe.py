@@ -45,7 +45,7 @@ class Recipe:
     """A configuration for a table, and what was detected in the table.
 
     Attributes:
-        notes: What was detected, one line each.
+        notes: The detected properties, one line each.
     """
 
     config: Config

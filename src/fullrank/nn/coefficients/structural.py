@@ -20,8 +20,8 @@ class StructuralCoefficients(Coefficients):
     :math:`c_{uv}` is the colour that :class:`fullrank.data.AddStructuralColors`
     computes for the pair, once per graph. Each 64-bit colour seeds a fixed
     pseudo-random vector :math:`\boldsymbol{\phi}(c)` with independent uniform entries
-    of mean 0 and variance 1, so there is no table that a new colour could be missing
-    from.
+    of mean 0 and variance 1, so colours that do not occur in training need no table
+    entry.
 
     To combine them with :class:`~fullrank.nn.TanhCoefficients`, use a
     :class:`~fullrank.nn.Stack`. The colours are passed to the layer as

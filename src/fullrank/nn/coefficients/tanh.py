@@ -32,8 +32,8 @@ class TanhCoefficients(PairLinear):
     for all :math:`s` and :math:`d`; for GIN, with :math:`m = 1`, it is
     :math:`\sigma^2/3`. With ``init="paper"``, :math:`\mathrm{E}[m^2] \approx \sigma^2/3
     + 1/(6d)` while :math:`\sigma` is small: the variance falls like :math:`\sigma^4`,
-    beside a bias of variance :math:`1/(3 s d)` that does not, and the messages of all
-    pairs are almost the same. With ``init="balanced"``, :math:`\mathbf{b} = 1`: then
+    unlike the bias of variance :math:`1/(3 s d)`, and the messages of all pairs are
+    almost the same. With ``init="balanced"``, :math:`\mathbf{b} = 1`: then
     :math:`\mathrm{E}[m^2]` is :math:`\tanh^2 1 = 0.58` for :math:`\sigma \to 0`, 1 for
     :math:`\sigma \to \infty` and at least 0.53 between, so the standard deviation is
     0.72 to 1 times GIN's at every scale. The signs of :math:`\mathbf{b}` make no
