@@ -72,7 +72,7 @@ def test_ready_configurations(run):
         (["config.yaml", "-s", "data.name=gone.csv"], "gone.csv"),
         (["config.yaml", "-s", "data.limit=3"], "limit"),
         (["config.yaml", "-s", "data.targets=null"], "target"),
-        (["config.yaml", "-s", "runs=/proc/gone"], "runs = '/proc/gone': cannot make"),
+        (["config.yaml", "-s", "runs=/proc/gone"], "runs = '/proc/gone'"),
         (["config.yaml", "-s", "split.kind=given"], "'given'"),
         (["config.yaml", "-s", "data.name=gone"], "gone"),
     ],
