@@ -106,8 +106,8 @@ def register(
         torch.library.define(which, f"({signature}) -> Tensor[]")
         torch.library.impl(which, "default", body)
         torch.library.register_fake(which, fake)
-    # Only for torch.compile, which cannot trace a function that has tangents: here,
-    # tangents would silently be zero.
+    # Only for torch.compile, which cannot trace _Function because of its tangents; here
+    # they would silently be zero.
     torch.library.register_autograd(name, differentiate, setup_context=setup_context)
     namespace = torch.ops.fullrank
     short = name.removeprefix("fullrank::")
