@@ -17,6 +17,14 @@ settings.register_profile("fullrank", deadline=None)
 settings.load_profile("fullrank")
 
 
+@pytest.fixture(scope="session", autouse=True)
+def root_of_session(tmp_path_factory):
+    """Keep prepared sets out of the user's cache; tests of a session share them."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("FULLRANK_ROOT", str(tmp_path_factory.mktemp("root")))
+        yield
+
+
 @pytest.fixture
 def one_thread():
     """As in the programs that tests start: sums are the same to the last bit."""

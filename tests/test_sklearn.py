@@ -5,6 +5,7 @@ import pytest
 from rdkit import Chem
 from rdkit.Chem import Crippen
 from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import cross_val_predict
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
@@ -60,7 +61,7 @@ def test_the_same_seed_is_the_same_model_and_a_clone_is_not_fitted():
     one = MoleculeRegressor(**quick).fit(SMILES, LOGP)
     other = clone(one).fit(np.array(SMILES).reshape(-1, 1), LOGP)
     assert (one.predict(SMILES) == other.predict(SMILES)).all()
-    with pytest.raises(Exception, match="not fitted"):
+    with pytest.raises(NotFittedError):
         clone(one).predict(SMILES)
 
 

@@ -34,7 +34,7 @@ def test_edge_arguments_follow_their_edges():
     def by_position(x, edge_index, edge_attr):
         return weighted(x, edge_index, torch.arange(20.0)[:, None])
 
-    with pytest.raises(AssertionError, match="relative difference"):
+    with pytest.raises(AssertionError, match="relative"):
         assert_permutation_equivariant(by_position, *random_graph(3, edge_dim=1))
 
 
@@ -45,7 +45,7 @@ def test_isomorphic_graphs():
         return global_add_pool(conv(x, edge_index), None)
 
     assert_same_on_isomorphic_graphs(pooled, *random_graph(3))
-    with pytest.raises(AssertionError, match="depends on the numbering"):
+    with pytest.raises(AssertionError, match="numbering"):
         assert_same_on_isomorphic_graphs(lambda *g: conv(*g)[0], *random_graph(3))
 
 
@@ -54,7 +54,7 @@ def test_agreement():
     lin = torch.nn.Linear(3, 4)
     first, second = GINConv(lin), GINConv(torch.nn.Sequential(lin))
     assert_layers_agree(first, second, *random_graph(3))
-    with pytest.raises(AssertionError, match="the outputs differ"):
+    with pytest.raises(AssertionError, match="outputs"):
         assert_layers_agree(first, lambda *g: 1.001 * second(*g), *random_graph(3))
 
 
@@ -62,17 +62,17 @@ def test_agreement_of_gradients():
     def stopped(x):
         return x.detach() + 0 * x
 
-    with pytest.raises(AssertionError, match="gradients by input number 0 differ"):
+    with pytest.raises(AssertionError, match="gradients.* 0 "):
         assert_layers_agree(lambda x: x + 0, stopped, torch.randn(3))
     assert_layers_agree(lambda x: x + 0, stopped, torch.randn(3), gradients=False)
-    with pytest.raises(AssertionError, match="gradients by input number 1 differ"):
+    with pytest.raises(AssertionError, match="gradients.* 1 "):
         assert_layers_agree(
             lambda i, x: x[i],
             lambda i, x: stopped(x)[i],
             torch.arange(3),
             torch.ones(3),
         )
-    with pytest.raises(AssertionError, match="only one of the layers has gradients"):
+    with pytest.raises(AssertionError, match="only one"):
         assert_layers_agree(
             lambda x, y: x + y, lambda x, y: x + y.detach(), *torch.randn(2, 3)
         )
@@ -81,7 +81,7 @@ def test_agreement_of_gradients():
 def test_relative_difference():
     a, b = torch.tensor([1.0, 4.0]), torch.tensor([2.0, 4.0])
     assert relative_difference(a, b) == 0.25
-    with pytest.raises(AssertionError, match="shapes differ"):
+    with pytest.raises(AssertionError, match="shapes"):
         relative_difference(a, b[:1])
     with pytest.raises(AssertionError):
         assert_layers_agree(lambda x: x * float("nan"), lambda x: x, torch.ones(2))

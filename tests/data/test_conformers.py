@@ -28,7 +28,7 @@ def test_a_conformer_gives_the_features_of_the_data_set(sample):
     assert torch.equal(data.x, sample[40].x)
     assert torch.equal(data.edge_attr[:, :4], sample[40].edge_attr[:, :4])
     assert data.edge_attr.shape[1] == edge_features(distance=True).dim
-    with pytest.raises(DataError, match="no 3D coordinates"):
+    with pytest.raises(DataError, match="3D"):
         graph_from_conformer(Chem.MolFromSmiles("C"))
 
 
@@ -44,9 +44,7 @@ def test_conformers_are_always_the_same_and_near_those_of_qm9(sample):
         np.testing.assert_allclose(mine, truth, atol=0.12)
 
 
-@pytest.mark.parametrize(
-    ("smiles", "word"), [("C[SiH3]", "element 14"), ("C$C", "QUADRUPLE")]
-)
+@pytest.mark.parametrize(("smiles", "word"), [("C[SiH3]", " 14"), ("C$C", "QUADRUPLE")])
 def test_what_qm9_does_not_have_is_named(smiles, word):
     mol = with_hydrogens(molecule(smiles))
     with pytest.raises(DataError, match=word):

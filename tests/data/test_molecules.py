@@ -72,7 +72,7 @@ def test_reasons(smiles, reason):
 
 
 def test_a_smiles_without_end_is_refused_before_rdkit_sees_it():
-    with pytest.raises(DataError, match="1,000,000 characters"):
+    with pytest.raises(DataError, match="1,000,000"):
         molecule("C" * 10**6)
 
 

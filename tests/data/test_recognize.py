@@ -78,5 +78,5 @@ def test_a_table_without_smiles(tmp_path):
 def test_targets_of_different_kinds(tmp_path):
     file = tmp_path / "t.csv"
     file.write_text("smiles,a,b\nC,0,1.5\nCC,1,2.5\nCCC,1,3.5\n")
-    with pytest.raises(DataError, match="'a' is binary, 'b' is regression"):
+    with pytest.raises(DataError, match="'a'.*binary.*'b'.*regression"):
         recognize(file, ["a", "b"])

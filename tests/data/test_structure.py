@@ -397,7 +397,7 @@ def test_memory_stays_within_the_limit(graph, marks):
 
 def test_a_hub_is_refused_with_the_estimate():
     star, n = from_networkx(nx.star_graph(20_000))
-    with pytest.raises(ValueError, match=r"node 0 with 20000 .* up to 2. GiB .* 20001"):
+    with pytest.raises(ValueError, match=r"node 0 .* 20000 .* 2. GiB .* 20001"):
         structural_colors(star, n, hops=2)
 
 
@@ -412,10 +412,10 @@ def test_colors_can_be_computed_where_pairs_are_refused():
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        ({"hops": -1}, "hops must be at least 0, or None, got -1"),
-        ({"rounds": -2}, "rounds must be at least 0, got -2"),
-        ({"mark": "both"}, "mark must be .* got 'both'"),
-        ({"node_labels": [1]}, "one row for each of 3 nodes or edges, got 1"),
+        ({"hops": -1}, "hops.*-1"),
+        ({"rounds": -2}, "rounds.*-2"),
+        ({"mark": "both"}, "mark.*'both'"),
+        ({"node_labels": [1]}, "labels.* 3 .* 1"),
     ],
 )
 def test_wrong_arguments_are_named(wrong, message):

@@ -247,9 +247,9 @@ def test_forward_derivatives_by_the_input():
 @pytest.mark.parametrize(
     ("edge_index", "why"),
     [
-        (torch.zeros(3, 4, dtype=torch.long), "edge_index must have shape"),
-        (torch.empty(2, 0), "edge_index must hold integers"),
-        (torch.tensor([[0], [3]]), "destination node 3, but there are only 3"),
+        (torch.zeros(3, 4, dtype=torch.long), r"\[3, 4\]"),
+        (torch.empty(2, 0), "float32"),
+        (torch.tensor([[0], [3]]), "destination.* 3"),
     ],
 )
 def test_wrong_edges(edge_index, why):

@@ -103,7 +103,7 @@ def test_a_wrong_value_is_named(name, option, value):
 
 
 def test_pna_asks_for_its_degrees():
-    with pytest.raises(ConfigError, match="'pna'.*needs deg"):
+    with pytest.raises(ConfigError, match="'pna'.*deg"):
         make_conv("pna", 5, 4, None)
 
 
@@ -116,5 +116,5 @@ def test_a_users_own_convolution(monkeypatch):
 
     assert "mine" in conv_names()
     assert isinstance(make_conv("mine", 5, 4, None), SAGEConv)
-    with pytest.raises(ValueError, match="'mine' already"):
+    with pytest.raises(ValueError, match="'mine'"):
         register_conv("mine")(mine)

@@ -82,7 +82,7 @@ def test_what_is_wrong_is_named(values, expected):
 
 
 def test_missing_data_is_named():
-    with pytest.raises(ConfigError, match="'data' is missing"):
+    with pytest.raises(ConfigError, match="'data'"):
         parse({})
 
 

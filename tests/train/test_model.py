@@ -101,8 +101,8 @@ def test_balanced_weights_of_labels_even_out_each_target():
 @pytest.mark.parametrize(
     ("labels", "weights", "words"),
     [
-        ([0, 1, 0], [1.0, 2.0, 3.0], "3 numbers for 2 classes"),
-        ([[0.5], [0.1], [0.2]], [1.0], "for classification"),
+        ([0, 1, 0], [1.0, 2.0, 3.0], "3 .* 2 "),
+        ([[0.5], [0.1], [0.2]], [1.0], "classification"),
     ],
 )
 def test_class_weights_that_do_not_fit(labels, weights, words):

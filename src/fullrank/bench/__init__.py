@@ -1,1 +1,1 @@
-"""Workloads, peers and stopwatches behind ``fullrank bench``."""
+"""Workloads, baselines and measurements of ``fullrank bench``."""

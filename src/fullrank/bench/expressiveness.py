@@ -1,11 +1,11 @@
 """Which pairs of graphs do layers with random weights distinguish?
 
-Every model is the same network around another convolution. A pair counts under the
-protocol of :func:`fullrank.lab.separates`, and the first graph of every pair is also
-compared with a relabeled copy of itself: a model that distinguishes those is wrong.
+All models are the same network with different convolutions. Pairs are counted by the
+protocol of :func:`fullrank.lab.separates`. The first graph of every pair is also
+compared with a relabeled copy of itself, which no correct model distinguishes.
 
-BREC is measured a few pairs at a time: the parts can be kept in a folder, so that a run
-can be interrupted and several processes can share the work.
+BREC is measured a few pairs at a time. The parts can be stored in a folder, so that a
+run can be interrupted and several processes can share the work.
 """
 
 import json
@@ -31,7 +31,7 @@ from fullrank.train.model import degree_histogram
 LAYERS, WIDTH = 5, 16
 RELABELINGS = {"brec": 32}  # as many as in BREC's own procedure
 FEWER_RELABELINGS = 4
-PAIRS_AT_ONCE = {"brec": 10}  # of the other suites all
+PAIRS_AT_ONCE = {"brec": 10}  # all at once for other suites
 BOUND = "1-WL, exactly"
 PUBLISHED_BREC = {
     "N₂ (no neural network), published": 298,
@@ -41,17 +41,18 @@ PUBLISHED_BREC = {
 
 @dataclass(frozen=True)
 class Contestant:
-    """An untrained network of one convolution, and the structure that it reads.
+    """An untrained network of one convolution, and the structure it uses.
 
     Attributes:
-        name: Of the model in the table.
-        conv: Of the convolution.
-        structure: Adds the structure that it reads, if any.
+        name: Name of the model in the table.
+        conv: Name of the convolution.
+        structure: Transform that adds the structure it uses, if any.
         conv_args: Further arguments of the convolution.
-        relabelings: Of every graph, if not as many as for the other models.
-        after: A model that never distinguishes more: only the pairs that it cannot
+        relabelings: Number of relabelings per graph; that of the other models by
+            default.
+        after: A model that is at most as expressive: only the pairs that it cannot
             distinguish are measured, and the others count as distinguished.
-        network: The name of another network than a GraphNet.
+        network: Name of the network, if not a GraphNet.
         network_args: Further arguments of the network.
     """
 
@@ -71,7 +72,7 @@ class Contestant:
             arguments |= {"conv": self.conv, "conv_args": dict(self.conv_args)}
         if self.conv == "pna":
             arguments["conv_args"]["deg"] = degree_histogram(suite.graphs)
-        if self.network == "patchy-san":  # reads all nodes
+        if self.network == "patchy-san":  # so that it reads all nodes
             arguments["width"] = max(graph.num_nodes for graph in suite.graphs)
         torch.manual_seed(seed)
         return make_network(
@@ -84,8 +85,8 @@ class Contestant:
         )
 
 
-# Not DTNN, which reads coordinates, nor HIMP, which reads junction trees of molecules:
-# finding the rings of dense graphs takes minutes.
+# Without DTNN, which needs coordinates, and HIMP, which needs junction trees: finding
+# the rings of dense graphs takes minutes.
 _NETWORKS = {
     "DeeperGCN": "deeper-gcn",
     "DiffPool": "diffpool",
@@ -97,7 +98,7 @@ _NETWORKS = {
 
 
 def contestants() -> list[Contestant]:
-    """The layers that read features, then those that read structure, level by level."""
+    """Layers that use only features, then those that use structure, by level."""
     levels = structural_levels(node_labels="x")
     name = "ExpC-4 + whole, {} marks"
     third, fourth = (levels.pop(f"whole, {n} marks") for n in (3, 4))
@@ -125,9 +126,9 @@ def contestants() -> list[Contestant]:
 
 
 class Part(Record):
-    """What one model distinguishes among some pairs of a suite, pair by pair.
+    """Which of some pairs of a suite one model distinguishes.
 
-    The attributes are those of a `Row`; ``pairs`` are the numbers of the pairs.
+    The attributes are those of a `Row`; ``pairs`` are the indices of the pairs.
     """
 
     model: str
@@ -147,9 +148,10 @@ class Parts:
     """Measures parts of suites, once each.
 
     Attributes:
-        relabelings: Of every graph; by default as many as the model and suite have.
-        folder: Keeps what was measured, also by other processes.
-        seed: Of the weights and the relabelings.
+        relabelings: Number of relabelings per graph; by default that of the model and
+            suite.
+        folder: Folder for finished parts, which other processes may share.
+        seed: Seed of the weights and relabelings.
     """
 
     relabelings: int | None = None
@@ -158,7 +160,7 @@ class Parts:
     _known: dict[str, Part] = field(default_factory=dict)
 
     def get(self, contestant: Contestant, suite: PairSuite, pairs: range) -> Part:
-        """The part of these pairs, measured if it is not known yet."""
+        """Return the part for these pairs; measure it if it does not exist."""
         times = self.relabelings or contestant.relabelings
         times = times or RELABELINGS.get(suite.name, FEWER_RELABELINGS)
         which = f"{suite.name} {pairs.start} to {pairs.stop - 1}"
@@ -189,7 +191,7 @@ class Parts:
             found = separates(model, chosen, times, contestant.structure, self.seed)
             told_apart |= dict(zip(asked, found.separated.tolist(), strict=True))
             again = _first_graphs(chosen).isomorphic_copies(self.seed)
-            # The fewer relabelings, the easier it is to distinguish copies by mistake.
+            # With fewer relabelings, distinguishing copies by mistake is more likely.
             few = min(times, FEWER_RELABELINGS)
             same = separates(model, again, few, contestant.structure, self.seed)
             wrong, copies = same.count, len(again)
@@ -209,20 +211,21 @@ class Parts:
 
 @dataclass(frozen=True)
 class Row:
-    """How many pairs of a suite one model distinguishes.
+    """Number of pairs of a suite that one model distinguishes.
 
     Attributes:
         model: The name of the model.
         suite: The name of the suite.
-        told_apart: The pairs distinguished, by category.
-        pairs: All pairs, by category.
-        copies_told_apart: The graphs distinguished from a relabeled copy of themselves,
-            all of them mistakes; as all that follows, ``None`` for the 1-WL test.
-        copies: All graphs compared with a copy of themselves.
-        relabelings: How often each graph was relabeled.
-        seconds: The CPU time that it took.
-        measured: The number of pairs that were measured, if not all.
-        commit: Of the code that measured, if not that of the table.
+        told_apart: Number of pairs distinguished, by category.
+        pairs: Number of pairs, by category.
+        copies_told_apart: Number of graphs distinguished from a relabeled copy of
+            themselves, which are errors; ``None`` for the 1-WL test, like all that
+            follow.
+        copies: Number of graphs compared with a relabeled copy.
+        relabelings: Number of relabelings per graph.
+        seconds: CPU time of the measurement.
+        measured: Number of pairs measured, if not all.
+        commit: Commit of the code that measured the row, if not that of the table.
     """
 
     model: str
@@ -238,18 +241,18 @@ class Row:
 
     @property
     def count(self) -> int:
-        """The pairs distinguished, over all categories."""
+        """Number of pairs distinguished, over all categories."""
         return sum(self.told_apart.values())
 
     @property
     def size(self) -> int:
-        """The pairs of the suite."""
+        """Number of pairs of the suite."""
         return sum(self.pairs.values())
 
 
 @dataclass(frozen=True)
 class Setup(Provenance):
-    """What the numbers depend on."""
+    """The settings that determine the numbers."""
 
     network: str
     weights: str
@@ -257,7 +260,7 @@ class Setup(Provenance):
 
 @dataclass(frozen=True)
 class Result:
-    """All rows and what they were measured with."""
+    """All rows, and their setup."""
 
     provenance: Setup
     rows: list[Row]
@@ -278,13 +281,13 @@ class Result:
 
     @classmethod
     def read(cls, file: Path) -> "Result":
-        """Read what `save` wrote."""
+        """Read a result written by `save`."""
         try:
             return cls.from_json(file.read_text(encoding="utf-8"))
         except OSError as error:
             raise DataError(f"cannot read {file}: {error.strerror}") from None
         except (ValueError, KeyError, TypeError) as error:
-            raise DataError(f"{file} is not a table of this kind: {error}") from None
+            raise DataError(f"{file} is not an expressiveness table: {error}") from None
 
     def to_markdown(self) -> str:
         """Two tables, BREC by category and all suites, and their provenance."""
@@ -294,7 +297,7 @@ class Result:
         return "\n\n".join([*tables, *self._notes()]) + "\n"
 
     def _notes(self) -> list[str]:
-        """What the tables do not show."""
+        """Notes below the tables."""
         times: dict[str, dict[int, list[str]]] = {}
         measured: dict[str, list[str]] = {}
         commits: dict[str, dict[str, list[str]]] = {}
@@ -333,7 +336,7 @@ class Result:
         ]
 
     def joined(self, earlier: "Result") -> "Result":
-        """These rows and those of an earlier table that are not measured again."""
+        """Add the rows of an earlier table that were not measured again."""
         before, now = earlier.provenance.commit, self.provenance.commit
         rows = {
             (row.model, row.suite): replace(row, commit=row.commit or before)
@@ -360,7 +363,7 @@ def measure(
     relabelings: int | None = None,
     parts: Parts | None = None,
 ) -> Row:
-    """Count the distinguished pairs by category, and the distinguished copies."""
+    """Count distinguished pairs by category, and distinguished copies."""
     parts = parts or Parts(relabelings)
     found = [parts.get(contestant, suite, pairs) for pairs in split(suite)]
     told = torch.tensor([told for part in found for told in part.told_apart])
@@ -381,7 +384,7 @@ def measure(
 
 
 def split(suite: PairSuite) -> list[range]:
-    """The pairs of a suite in parts that are measured one after another."""
+    """Split the pairs of a suite into parts that are measured separately."""
     size = PAIRS_AT_ONCE.get(suite.name, len(suite))
     return [
         range(first, min(first + size, len(suite)))
@@ -390,13 +393,13 @@ def split(suite: PairSuite) -> list[range]:
 
 
 def bound(suite: PairSuite) -> Row:
-    """Count what the 1-WL test distinguishes, without a network or rounding."""
+    """Count the pairs that the 1-WL test distinguishes, exactly."""
     told_apart = suite.count_by_group(suite.wl_separated())
     return Row(BOUND, suite.name, told_apart, pairs=dict(Counter(suite.groups)))
 
 
 def setup(seed: int = 0) -> Setup:
-    """What the numbers of this process depend on."""
+    """The setup of this process."""
     return Setup(
         **asdict(provenance()),
         network=f"{LAYERS} layers of width {WIDTH}, jumping knowledge, sum readout",
@@ -442,14 +445,14 @@ def _markdown(header: Sequence[object], lines: Sequence[Sequence[object]]) -> st
 
 
 def _chosen(suite: PairSuite, pairs: list[int]) -> PairSuite:
-    """Some pairs of a suite, and their graphs only."""
+    """A suite with only some of its pairs and their graphs."""
     used, index = suite.pairs[pairs].unique(return_inverse=True)
     graphs = [suite.graphs[graph] for graph in used]
     return PairSuite(suite.name, graphs, index, tuple(suite.groups[p] for p in pairs))
 
 
 def _first_graphs(suite: PairSuite) -> PairSuite:
-    """Each graph that comes first in a pair, with itself."""
+    """Pairs of the first graph of each pair with itself."""
     first = suite.pairs[:, 0].unique()
     graphs = [suite.graphs[index] for index in first]
     itself = torch.arange(len(graphs)).repeat(2, 1).T

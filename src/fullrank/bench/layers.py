@@ -1,4 +1,4 @@
-"""``fullrank bench layers``: one layer, forward and backward, ours and its peers."""
+"""``fullrank bench layers``: one layer, forward and backward, and its baselines."""
 
 import json
 from collections.abc import Callable, Iterator, Sequence
@@ -72,7 +72,7 @@ WORKLOADS = [
 
 _COMPILED, _PLAIN, _FLOOR = " (compiled)", " (plain)", "floor of "
 
-# Seconds for each implementation and rounds at least.
+# Minimum seconds per implementation, and minimum number of rounds.
 QUICK, THOROUGH = (0.15, 1), (1.5, 5)
 
 
@@ -80,8 +80,8 @@ QUICK, THOROUGH = (0.15, 1), (1.5, 5)
 class Row:
     """One line of the table. Ratios are within one run; ``times_reference`` above 1
     means faster than the plain formula of the same layer, ``times_floor`` is the time
-    in multiples of the layer's unavoidable matrix products. ``saved_mb`` is what
-    autograd keeps between the forward and the backward pass, inputs included."""
+    in multiples of the layer's unavoidable matrix products. ``saved_mb`` is the memory
+    that autograd keeps between the forward and the backward pass, including inputs."""
 
     workload: str
     width: int
@@ -96,7 +96,7 @@ class Row:
 
 @dataclass
 class Layers:
-    """All rows, and what they were measured with."""
+    """All rows, and their provenance."""
 
     provenance: Provenance
     device: str
@@ -105,7 +105,7 @@ class Layers:
 
 @dataclass(frozen=True)
 class _Layer:
-    """A layer of ours and the products it cannot avoid."""
+    """A layer and its unavoidable matrix products."""
 
     conv: type[ExpandingConv] | type[CombConv]
     re_sum: bool
@@ -173,7 +173,7 @@ def training_step(
 def _floor_step(
     products: list[tuple[int, int, int]], device: str = "cpu"
 ) -> Callable[[], None]:
-    """The products alone: forward, and twice backward, into memory at hand."""
+    """Only the matrix products: one forward and two backward, into allocated memory."""
     cases = []
     for n, k, m in products:
         shapes = (n, k), (k, m), (n, m), (n, m), (n, k), (k, m)
@@ -191,8 +191,8 @@ def _floor_step(
 
 
 def paths(device: str, quick: bool) -> dict[str, str]:
-    """Return the ways to compute a layer, as suffixes of its name, each with its
-    backend. The first is what a user gets, and the last the formula."""
+    """Return the implementations of a layer, as suffixes of its name, with their
+    backends. The first is the default, the last is the plain formula."""
     found = {"": "auto", " (portable)": "portable"}
     if device == "cpu" and is_built():
         found |= {" (cpu)": "cpu"}
@@ -202,9 +202,8 @@ def paths(device: str, quick: bool) -> dict[str, str]:
 
 
 def measure(w: Workload, quick: bool = False) -> Iterator[Row]:
-    """Measure the implementations on one workload; the quick way takes half as many
-    graphs and leaves out compiled layers, layers without Re-SUM and concatenated
-    heads."""
+    """Measure the implementations on one workload. ``quick`` uses half of the graphs
+    and skips compiled layers, layers without Re-SUM and concatenated heads."""
     if quick:
         w = replace(w, graphs=(w.graphs + 1) // 2)
     device = "cuda" if torch.cuda.is_available() else "cpu"
@@ -252,7 +251,7 @@ def measure(w: Workload, quick: bool = False) -> Iterator[Row]:
 def run(
     quick: bool = False, json_file: Path | None = None, only: Sequence[str] = ()
 ) -> list[Row]:
-    """Run the benchmark, print its table, and write its rows as JSON; ``only`` takes
+    """Run the benchmark, print its table, and write its rows as JSON; ``only`` selects
     workloads by their titles."""
     console = Console()
     rows: list[Row] = []
@@ -272,8 +271,7 @@ def run(
         f"One layer, forward and backward, float32, {_device()}"
         f"{', half the graphs, few repetitions' if quick else ''}. "
         "Faster: how many times faster than the plain formula of the same layer. "
-        "× floor: time in multiples of the matrix products that no exact "
-        "implementation avoids."
+        "× floor: time in multiples of the unavoidable matrix products."
     )
     if json_file is not None:
         found = Layers(provenance(), _device(), rows)

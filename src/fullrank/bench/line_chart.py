@@ -1,4 +1,4 @@
-"""Line charts with logarithmic axes as SVG, for pages that run no scripts."""
+"""Line charts with logarithmic axes as SVG, for pages without scripts."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -14,9 +14,9 @@ def line_chart(x_title: str, panels: Mapping[str, Mapping[str, Line]]) -> str:
     """Draw panels side by side.
 
     Args:
-        x_title: What the horizontal axis counts.
-        panels: For each panel, by title, its lines by name, as points; the names are
-            those of the first panel.
+        x_title: Title of the horizontal axis.
+        panels: The lines of each panel, as points by name, by title of the panel; the
+            legend shows the names of the first panel.
     """
     names = list(next(iter(panels.values())))
     width = len(panels) * (_WIDTH + _GAP)

@@ -1,4 +1,4 @@
-"""``fullrank bench loading``: shuffled batches of molecules, ours and PyG's."""
+"""``fullrank bench loading``: shuffled batches of molecules, compared with PyG."""
 
 import json
 from collections.abc import Callable, Iterable, Iterator
@@ -21,7 +21,7 @@ _BATCHES = 20  # in one measured step
 
 @dataclass
 class Row:
-    """One line of the table; ``times_faster`` is our loader against this one."""
+    """One line of the table; ``times_faster`` is the speedup of our loader over it."""
 
     loader: str
     graphs: int
@@ -30,7 +30,7 @@ class Row:
 
 
 class _InMemory(InMemoryDataset):
-    """Stored as PyG stores its own QM9."""
+    """A data set stored as PyG stores QM9."""
 
     def __init__(self, graphs: list[Data]) -> None:
         super().__init__()
@@ -38,13 +38,13 @@ class _InMemory(InMemoryDataset):
 
 
 def run(quick: bool, json_file: Path | None) -> list[Row]:
-    """Measure, print, and write the rows as JSON if a file is named."""
+    """Measure, print, and write the rows as JSON if a file is given."""
     console = Console()
     dataset = QM9(limit=2_000 if quick else 20_000)
     rows = measure(dataset, seconds=1 if quick else 10)
     table = Table("loader", title=f"Shuffled batches of {BATCH_SIZE} QM9 molecules")
     table.add_column("ms per batch", justify="right")
-    table.add_column("ours is faster by", justify="right")
+    table.add_column("our speedup", justify="right")
     for row in rows:
         faster = f"{row.times_faster:.1f} times"
         table.add_row(row.loader, f"{row.ms_per_batch:.3f}", faster)
@@ -55,7 +55,7 @@ def run(quick: bool, json_file: Path | None) -> list[Row]:
 
 
 def measure(dataset: GraphDataset, seconds: float) -> list[Row]:
-    """Time the loaders in turns, each with the same content in its batches."""
+    """Time the loaders in turns; their batches have the same content."""
     graphs = [dataset[i] for i in range(len(dataset))]
     options: dict[str, Any] = {"batch_size": BATCH_SIZE, "shuffle": True}
     torch.manual_seed(0)

@@ -1,4 +1,4 @@
-"""Stopwatch and scales: medians of interleaved runs, peaks of the allocator."""
+"""Time and memory: medians of interleaved runs, peaks of the allocator."""
 
 import os
 import statistics
@@ -12,19 +12,19 @@ from torch.profiler import ProfilerActivity, profile
 
 Step = Callable[[], object]
 
-# The profiler announces every start and stop on standard error otherwise.
+# Otherwise the profiler logs every start and stop to standard error.
 os.environ.setdefault("KINETO_LOG_LEVEL", "99")
 
 
 def interleaved_ms(
     steps: Mapping[str, Step], seconds: float, min_rounds: int = 3
 ) -> dict[str, float]:
-    """Time several steps in turns, so that a noisy moment hits all of them.
+    """Time several steps in turns, so that noise affects all of them.
 
     Args:
-        steps: What to time, by name. Each has run at least once before.
-        seconds: How long to go on, for each of them on average.
-        min_rounds: How often each runs at least.
+        steps: The steps by name; each must have run at least once.
+        seconds: Minimum time per step, on average.
+        min_rounds: Minimum number of runs per step.
 
     Returns:
         The median duration of each step in milliseconds.
@@ -42,14 +42,14 @@ def interleaved_ms(
 
 
 def peak_mb(step: Step) -> float:
-    """Run a step and return the most memory that torch's allocator held at once during
-    it, above what it held before, in megabytes; on the GPU if the step runs there."""
+    """Run a step and return the peak memory of torch's allocator above the initial
+    level, in megabytes; on the GPU if the step runs there."""
     return memory_mb(step)[0]
 
 
 def memory_mb(step: Step) -> tuple[float, float]:
-    """Return :func:`peak_mb`, and how much is still held as long as the step's result
-    is."""
+    """Return :func:`peak_mb`, and the memory that is still held with the step's
+    result."""
     if torch.cuda.is_available():
         torch.cuda.synchronize()
         torch.cuda.reset_peak_memory_stats()
@@ -76,13 +76,13 @@ def memory_mb(step: Step) -> tuple[float, float]:
 
 
 def saved_mb(forward: Step) -> float:
-    """Run a forward pass and return what autograd keeps for the backward pass, each
-    piece of memory once, in megabytes."""
+    """Run a forward pass and return the memory that autograd keeps for the backward
+    pass, in megabytes; shared memory is counted once."""
     kept: dict[int, torch.UntypedStorage] = {}
 
     def pack(x: Tensor) -> Tensor:
         kept[x.untyped_storage().data_ptr()] = x.untyped_storage()
-        return x.detach()  # an output would hold the graph that holds it, for ever
+        return x.detach()  # an output would form a reference cycle with its graph
 
     with saved_tensors_hooks(pack, lambda x: x):
         result = forward()

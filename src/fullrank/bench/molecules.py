@@ -1,9 +1,9 @@
-"""``fullrank bench molecules``: predictions from tables, beside chemprop and a forest.
+"""``fullrank bench molecules``: comparison with chemprop and a random forest.
 
 A cell is a data set with a split. Every method gets the same table with the same split
 column, trains with its defaults, and predicts the test part from a table without
-labels. Each job is a process of its own, and so is its prediction; what they cost is
-what the system charges for them and all their children.
+labels. Training and prediction run in separate processes; their cost is the resource
+usage of the processes and all their children.
 """
 
 import csv
@@ -53,9 +53,9 @@ class Cell:
     """A data set with a split.
 
     Attributes:
-        table: Its columns are ``smiles``, the target, and ``split`` with ``train``,
-            ``val`` and ``test``.
-        test: The SMILES of the test part alone.
+        table: File with the columns ``smiles``, the target, and ``split``, which is
+            ``train``, ``val`` or ``test``.
+        test: File with only the SMILES of the test part.
     """
 
     name: str
@@ -87,10 +87,10 @@ class Cell:
 
 @dataclass
 class Cost:
-    """What processes cost, added up; memory is that of the largest.
+    """Total cost of processes; memory is that of the largest.
 
     Attributes:
-        cpu_seconds: Of the processes and all that they started.
+        cpu_seconds: CPU time of the processes and their children.
         peak_mb: Largest resident set.
     """
 
@@ -99,12 +99,12 @@ class Cost:
     peak_mb: float = 0.0
 
     def run(self, command: Sequence[object], scratch: Path) -> str:
-        """Run a program to its end, on one thread, and return what it printed."""
+        """Run a program with one thread, and return its output."""
         log = scratch / "log.txt"
         environment = {
             **os.environ,
             "OMP_NUM_THREADS": "1",
-            "FULLRANK_ROOT": str(scratch / "prepared"),  # preparing is part of the cost
+            "FULLRANK_ROOT": str(scratch / "prepared"),  # the cost includes preparing
         }
         start = time.perf_counter()
         with log.open("w") as errors:
@@ -134,7 +134,7 @@ Method = Callable[[Cell, int, Path, Cost], list[float]]
 def fullrank_method(
     changes: Sequence[str], cell: Cell, seed: int, to: Path, cost: Cost
 ) -> list[float]:
-    """Our recipe, by the command line, with some of its settings changed."""
+    """The recipe for molecules from the command line, with changed settings."""
     program = [sys.executable, "-m", "fullrank"]
     options = ["--target", cell.target, "--split-column", "split", "-q"]
     sets = [p for change in (f"seeds=[{seed}]", *changes) for p in ("--set", change)]
@@ -162,7 +162,7 @@ def chemprop_method(
 
 
 def forest_method(cell: Cell, seed: int, to: Path, cost: Cost) -> list[float]:
-    """A random forest on Morgan counts, in a process of its own."""
+    """A random forest on Morgan counts, in a separate process."""
     out = to / "predicted.csv"
     given = [cell.table, cell.target, cell.task, str(seed), out]
     cost.run([sys.executable, "-c", _FOREST, *given], to)
@@ -170,7 +170,7 @@ def forest_method(cell: Cell, seed: int, to: Path, cost: Cost) -> list[float]:
 
 
 def forest(table: str, target: str, task: str, seed: str, out: str) -> None:
-    """500 trees on Morgan counts (radius 2, 2048 columns), from training rows alone."""
+    """500 trees on Morgan counts (radius 2, 2048 columns), fitted on the train part."""
     from rdkit import Chem
     from rdkit.Chem.rdFingerprintGenerator import GetMorganGenerator
     from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
@@ -201,7 +201,7 @@ def _column(file: Path, name: str) -> list[float]:
 
 
 def methods(chemprop: Path | None) -> dict[str, Method]:
-    """What is compared, by name."""
+    """The methods by name."""
     found: dict[str, Method] = {OURS: partial(fullrank_method, ())}
     if chemprop is not None:
         found["chemprop"] = partial(chemprop_method, chemprop)
@@ -212,11 +212,12 @@ def methods(chemprop: Path | None) -> dict[str, Method]:
 
 
 def write_cells(folder: Path, work: Path, names: Iterable[str] = ()) -> list[Cell]:
-    """The tables of all cells, or of those whose name starts with one of ``names``.
+    """Write the tables of all cells, or of those whose name starts with one of
+    ``names``.
 
     Args:
-        folder: Holds ``delaney.csv``, ``freesolv.csv`` and ``BBBP.csv``.
-        work: Where the tables are written.
+        folder: Folder with ``delaney.csv``, ``freesolv.csv`` and ``BBBP.csv``.
+        work: Folder for the tables.
     """
     wanted = tuple(names)
     known = [*(f"{n}/{s}" for n in ("freesolv", "delaney", "BBBP") for s in SPLITS)]
@@ -264,7 +265,7 @@ def _molhiv() -> Rows:
 
 
 def _qm9() -> Rows:
-    """The gap in eV, so that numbers are not tiny; 80/10/10 at random."""
+    """The gap in eV, which avoids tiny numbers; 80/10/10 at random."""
     dataset = load_dataset("qm9", targets=["gap"], limit=QM9_ROWS)
     split = dataset.split("random")
     smiles, labels = dataset.texts("smiles"), dataset.labels[:, 0] * 27.211386
@@ -276,7 +277,7 @@ def _qm9() -> Rows:
 
 
 def _readable(smiles: str) -> bool:
-    """Whether RDKit reads it: chemprop stops at a row that it cannot read."""
+    """Whether RDKit can read it: chemprop stops at a row that it cannot read."""
     from rdkit import Chem, rdBase
 
     with rdBase.BlockLogs():
@@ -317,7 +318,7 @@ def measure(
     work: Path,
     report: Callable[[Row], None],
 ) -> list[Row]:
-    """Do the jobs that have no row yet, each appended as it finishes; all rows."""
+    """Run the jobs without a row, append each row when it finishes, and return all."""
     rows = read_rows(rows_file)
     done = {(row.cell, row.method, row.seed) for row in rows}
     here = asdict(provenance())
@@ -340,7 +341,7 @@ def measure(
 
 
 def read_rows(file: Path) -> list[Row]:
-    """The rows of jobs that were finished before."""
+    """The rows of jobs that finished earlier."""
     if not file.exists():
         return []
     lines = file.read_text(encoding="utf-8").splitlines()
@@ -348,7 +349,7 @@ def read_rows(file: Path) -> list[Row]:
 
 
 def to_markdown(rows: Sequence[Row], seeds: Sequence[int]) -> str:
-    """The tables of scores and costs, and what they say together."""
+    """The tables of scores and costs, and a summary."""
     found: dict[tuple[str, str], list[Row]] = {}
     for row in rows:
         if row.seed in seeds:
@@ -398,7 +399,7 @@ def _verdict(
     names: Sequence[str],
     seeds: Sequence[int],
 ) -> Iterator[str]:
-    """Ours divided by each other method, over the cells where both are complete."""
+    """Our score divided by that of each method, over the cells that both completed."""
     for name in names:
         ratios, costs = {}, []
         for cell in cells:
@@ -427,7 +428,7 @@ def run(
     names: Sequence[str] = (),
     seeds: int = 3,
 ) -> None:
-    """Do the jobs that are missing, and write the table of all that are there."""
+    """Run the missing jobs, and write the table of all rows."""
     console = Console(stderr=True, highlight=False)
     known = methods(chemprop)
     for name in names:

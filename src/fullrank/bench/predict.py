@@ -1,4 +1,4 @@
-"""Predictions for a long table: rows per CPU second and memory, beside chemprop."""
+"""Predictions for a long table: rows per CPU second and memory, and chemprop's."""
 
 import csv
 import json
@@ -34,21 +34,21 @@ from fullrank.train.recipe import RECIPE, recipe
 from fullrank.train.splitting import make_split
 
 WORKERS = 2
-# Enough for as many fingerprints of training molecules as a model keeps at most.
+# Enough for the maximum number of fingerprints that a model stores.
 _TRAINING_ROWS = 5_200
 _TRAINING_ROWS_OF_CHEMPROP = 200
 _SECONDS_BETWEEN_LOOKS = 0.2
-# A program: it makes a model in a folder, and predicts the table of so many rows.
+# A program: creates a model in a folder, and predicts a table with this many rows.
 Program = Callable[[Path, Path, int], "Row"]
 
 
 @dataclass(frozen=True)
 class Row:
-    """What one program needs for the same table.
+    """The cost of one program for the same table.
 
     Attributes:
-        rows_per_cpu_second: Over all of its processes, start and end included.
-        pss_mb: The most memory of all its processes, shared pages counted once.
+        rows_per_cpu_second: Over all of its processes, including start and exit.
+        pss_mb: Peak memory of all its processes; shared pages are counted once.
     """
 
     program: str
@@ -65,12 +65,12 @@ def run(
     chemprop: Path | None,
     names: Sequence[str] = (),
 ) -> list[Row]:
-    """Measure, print, and write the rows as JSON if a file is named.
+    """Measure, print, and write the rows as JSON if a file is given.
 
     Args:
-        json_file: Keeps the rows that it has of other programs.
-        molecules: A table with a column ``smiles``, repeated as often as necessary.
-        chemprop: Its program; left out by default.
+        json_file: File for the rows; its rows of other programs are kept.
+        molecules: Table with a column ``smiles``, repeated as often as necessary.
+        chemprop: The chemprop program; not measured by default.
         names: The programs to measure; all by default.
     """
     rows = 2_000 if quick else 50_000
@@ -93,7 +93,7 @@ def run(
 
 
 def programs(chemprop: Path | None) -> dict[str, Program]:
-    """What is compared, by name."""
+    """The programs by name."""
     found: dict[str, Program] = {
         "one network": partial(_fullrank, "one network"),
         "recipe": partial(_fullrank, "recipe"),
@@ -110,11 +110,11 @@ def measure(
     known: Mapping[str, Program],
     names: Sequence[str] = (),
 ) -> list[Row]:
-    """Make models and a table in ``folder``, and let each program predict it."""
+    """Create models and a table in ``folder``, and run each program on it."""
     for name in names:
         if name not in known:
             raise ConfigError(
-                f"there is no {name!r} to measure, but {', '.join(known)}"
+                f"there is no program {name!r}; known: {', '.join(known)}"
             )
     table = folder / "molecules.csv"
     smiles = _readable(molecules, rows)
@@ -140,7 +140,7 @@ def _fullrank(name: str, folder: Path, table: Path, rows: int) -> Row:
 
 
 def _readable(molecules: Path, most: int) -> list[str]:
-    """The molecules that RDKit reads: chemprop stops at any other."""
+    """The molecules that RDKit can read: chemprop stops at any other."""
     with open_table(molecules) as given:
         place = given.column("smiles")
         texts = [row.cells[place] for row in islice(given, most) if row.cells[place:]]
@@ -149,12 +149,12 @@ def _readable(molecules: Path, most: int) -> list[str]:
     both = zip(texts, reasons, strict=True)
     found = [text for text, reason in both if reason is None]
     if not found:
-        raise ConfigError(f"{molecules} has no molecule that RDKit reads")
+        raise ConfigError(f"{molecules} has no molecule that RDKit can read")
     return found
 
 
 def _untrained(config: Config, file: Path, seed: int) -> Path:
-    """A model file; how long a prediction takes does not depend on the weights."""
+    """An untrained model: the time of a prediction does not depend on the weights."""
     dataset = config.load_data(progress=False)
     split = make_split(config, dataset)
     torch.manual_seed(seed)
@@ -169,7 +169,7 @@ def _chemprop(program: Path, folder: Path, table: Path, rows: int) -> Row:
     where, training = folder / "chemprop", folder / "training_of_chemprop.csv"
     with (folder / "training.csv").open() as stream:
         training.write_text("".join(islice(stream, _TRAINING_ROWS_OF_CHEMPROP)))
-    # More epochs than it warms up for.
+    # More epochs than its warm-up.
     train = ["train", "-i", training, "-o", where, "--epochs", 3, "-s", "smiles"]
     train += ["--target-columns", "label", "--accelerator", "cpu"]
     _timed("training", list(map(str, [program, *train])), where, rows)
@@ -192,7 +192,7 @@ def _timed(name: str, command: Sequence[str], output: Path, rows: int) -> Row:
     if process.returncode or not output.exists():
         raise ConfigError(
             f"{' '.join(command)} ended with status {process.returncode} and wrote no "
-            f"predictions; run it alone to see why"
+            f"predictions; run it separately to see why"
         )
     cpu, seconds = _cpu_of_children() - before, time.perf_counter() - begin
     return Row(name, rows, rows / cpu, rows / seconds, peak / 1e6)
@@ -210,7 +210,7 @@ def _pss(pid: int) -> int:
         process = psutil.Process(pid)
         for each in (process, *process.children(recursive=True)):
             total += each.memory_full_info().pss
-    except psutil.Error:  # one of them ended meanwhile
+    except psutil.Error:  # a process has ended
         pass
     return total
 

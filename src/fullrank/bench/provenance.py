@@ -1,4 +1,4 @@
-"""What a benchmark was measured with."""
+"""The versions and machine of a benchmark."""
 
 from dataclasses import dataclass, fields
 
@@ -7,7 +7,7 @@ from fullrank.train.environment import environment
 
 @dataclass(frozen=True)
 class Provenance:
-    """Versions, commit and processor, written beside the numbers."""
+    """Versions, commit and processor, stored with the numbers."""
 
     fullrank: str
     commit: str | None
@@ -18,6 +18,6 @@ class Provenance:
 
 
 def provenance() -> Provenance:
-    """The provenance of what this process measures."""
+    """The provenance of measurements in this process."""
     here = environment()
     return Provenance(**{f.name: getattr(here, f.name) for f in fields(Provenance)})

@@ -32,8 +32,8 @@ Step = Callable[[], object]
 @dataclass
 class Row:
     """One point: one layer, forward and backward, on a random graph. ``growth`` is the
-    time in multiples of that of the previous size. Memory is what is held above the
-    inputs; ``None`` where the graph would not fit."""
+    time divided by that of the previous size. Memory excludes the inputs; ``None``
+    where the graph would not fit."""
 
     implementation: str
     edges: int
@@ -45,7 +45,7 @@ class Row:
 
 @dataclass
 class Scale:
-    """All points, and what they were measured with."""
+    """All points, and their provenance."""
 
     provenance: Provenance
     threads: int
@@ -55,7 +55,7 @@ class Scale:
 
 
 def steps_of(edges: int) -> Iterator[tuple[str, Callable[[], tuple[Step, Step]]]]:
-    """Yield implementations by name, each as a function that makes its training step
+    """Yield implementations by name, each as a function that returns its training step
     and its forward pass."""
     device = "cuda" if torch.cuda.is_available() else "cpu"
     generator = torch.Generator().manual_seed(0)
@@ -96,13 +96,13 @@ def steps_of(edges: int) -> Iterator[tuple[str, Callable[[], tuple[Step, Step]]]
 
 
 def measure(sizes: tuple[int, ...]) -> Iterator[Row]:
-    """Measure every implementation as far as the memory goes."""
+    """Measure every implementation up to the largest graph that fits in memory."""
     peaks: dict[str, float] = {}
     last: dict[str, float] = {}
     for edges in sizes:
         for name, build in steps_of(edges):
             row = Row(name, edges)
-            # Ten times the edges take ten times the memory.
+            # The next size has ten times the edges, and needs ten times the memory.
             if name not in peaks or peaks[name] < _available_gib() / 2:
                 step, forward = build()
                 row.saved_gib = saved_mb(forward) * 1e6 / 2**30
@@ -118,7 +118,7 @@ def measure(sizes: tuple[int, ...]) -> Iterator[Row]:
 def _available_gib() -> float:
     if torch.cuda.is_available():
         return torch.cuda.mem_get_info()[0] / 2**30
-    # What the allocator keeps for later is this process's own.
+    # Memory that the allocator has cached is available to this process.
     kept = psutil.Process().memory_info().rss
     return (psutil.virtual_memory().available + kept) / 2**30
 

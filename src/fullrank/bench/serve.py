@@ -1,4 +1,4 @@
-"""The server under load: many clients at once, on this machine."""
+"""The server under load: many concurrent clients, on this machine."""
 
 import asyncio
 import json
@@ -24,24 +24,27 @@ from fullrank.data.tables import open_table
 from fullrank.errors import RunError
 from fullrank.train.predict import load_predictor
 
-MOLECULES = 1000  # of which each request draws some
-MOST_ROWS = 8  # of a request
+MOLECULES = 1000  # each request samples from these
+MOST_ROWS = 8  # per request
 
 
 @dataclass(frozen=True)
 class Load:
-    """What the clients saw.
+    """Measurements of the clients.
 
     Attributes:
-        clients: How many there were at once; each asks again when it has its answer.
-        seconds: For how long.
-        requests: How many were answered.
-        rows: How many molecules were predicted, or refused in their place.
-        errors: Answers with another status than 200, and connections that broke.
-        wrong_rows: Missing rows, and those with a prediction of another molecule.
-        rows_per_second: Of all clients together.
-        median_ms, p99_ms: Of the time from a request to the end of its answer.
-        ended: The status of the server after SIGTERM.
+        clients: Number of concurrent clients; each sends a request after the previous
+            answer.
+        seconds: Duration.
+        requests: Number of answered requests.
+        rows: Number of molecules that were predicted or rejected.
+        errors: Number of answers with a status other than 200, and of broken
+            connections.
+        wrong_rows: Number of rows that are missing or have the prediction of another
+            molecule.
+        rows_per_second: Total over all clients.
+        median_ms, p99_ms: Time from a request to the end of its answer.
+        ended: Exit status of the server after SIGTERM.
     """
 
     clients: int
@@ -64,10 +67,10 @@ def run(
     clients: int,
     seconds: float,
 ) -> Load:
-    """Measure, print, and write the numbers as JSON if a file is named.
+    """Measure, print, and write the numbers as JSON if a file is given.
 
     Raises:
-        RunError: If an answer is missing or wrong, or the server does not end in order.
+        RunError: If an answer is missing or wrong, or the server does not exit cleanly.
     """
     found = measure(model, molecules, clients, 5.0 if quick else seconds)
     table = Table(title=f"{clients} clients for {found.seconds:.0f} seconds")
@@ -81,13 +84,13 @@ def run(
     if found.errors or found.wrong_rows or found.ended:
         raise RunError(
             f"the server gave {found.errors} errors and {found.wrong_rows} wrong rows, "
-            f"and ended with status {found.ended}"
+            f"and exited with status {found.ended}"
         )
     return found
 
 
 def measure(model: Path, molecules: Path, clients: int, seconds: float) -> Load:
-    """Serve a model, and ask it for what is known."""
+    """Serve a model, and compare its answers with known predictions."""
     predictor = load_predictor(model)
     with open_table(molecules) as table:
         place = table.column("smiles")
@@ -118,7 +121,7 @@ def measure(model: Path, molecules: Path, clients: int, seconds: float) -> Load:
 
 @dataclass
 class _Seen:
-    """All answers, compared with the true predictions by molecule."""
+    """Compares all answers with the expected predictions of the molecules."""
 
     column: str
     truth: Mapping[str, float]  # NaN where there is no prediction
@@ -150,7 +153,9 @@ def _server(model: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
         assert process.stdout is not None
         address = process.stdout.readline().strip()
         if not address:
-            raise RunError(f"{' '.join(command)} did not start; run it alone")
+            raise RunError(
+                f"{' '.join(command)} did not start; run it separately to see why"
+            )
         yield process, address
     finally:
         process.kill()
@@ -167,7 +172,7 @@ async def _clients(address: str, clients: int, end: float, seen: _Seen) -> None:
 async def _client(
     session: aiohttp.ClientSession, draw: random.Random, end: float, seen: _Seen
 ) -> None:
-    """Ask for a few molecules, again and again."""
+    """Repeatedly send requests for a few molecules."""
     known = list(seen.truth)
     while (begin := time.perf_counter()) < end:
         asked = draw.sample(known, min(len(known), draw.randint(1, MOST_ROWS)))

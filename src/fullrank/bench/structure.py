@@ -1,4 +1,4 @@
-"""``fullrank bench structure``: what the colours of each level cost."""
+"""``fullrank bench structure``: the cost of structural colours, by level."""
 
 import json
 import time
@@ -29,7 +29,7 @@ class Row:
 
 
 def structural_levels(**labels: Any) -> dict[str, AddStructuralColors]:
-    """From degrees to the whole graph, by name."""
+    """The levels by name, from degrees to the whole graph."""
     return {
         "degrees": AddStructuralColors(0, **labels),
         "1 hop, v marked": AddStructuralColors(1, mark="center", **labels),
@@ -45,7 +45,7 @@ def structural_levels(**labels: Any) -> dict[str, AddStructuralColors]:
 
 
 def run(quick: bool, json_file: Path | None) -> list[Row]:
-    """Measure, print, and write the rows as JSON if a file is named."""
+    """Measure, print, and write the rows as JSON if a file is given."""
     qm9 = QM9(limit=500 if quick else None).graphs
     fewer = QM9(limit=100 if quick else _FEWER_MOLECULES).graphs
     levels = structural_levels(node_labels="z", edge_labels="edge.bond")
@@ -72,7 +72,7 @@ def run(quick: bool, json_file: Path | None) -> list[Row]:
 def measure(
     level: str, name: str, colors: AddStructuralColors, graphs: PackedGraphs
 ) -> Row:
-    """Colour the graphs of this name once, and take the CPU time of this process."""
+    """Measure the CPU time of colouring the graphs once."""
     started = time.process_time()
     found = colors.pack(graphs, progress=True).array("edge_color")
     seconds = time.process_time() - started

@@ -1,8 +1,7 @@
-"""``fullrank bench train``: epochs of one model, as a user of the formula has it, and
-ours.
+"""``fullrank bench train``: epochs of one model, with the plain formula and with ours.
 
-Each side is a process of its own, because the allocator's setting holds for a whole
-process. They take turns, so that a noisy moment hits both.
+Each side runs in a separate process, because the allocator is configured per process.
+They take turns, so that noise affects both.
 """
 
 import contextlib
@@ -41,7 +40,7 @@ T = TypeVar("T")
 
 @dataclass
 class Workload:
-    """What is trained on what."""
+    """A model and a data set."""
 
     title: str
     hidden: int
@@ -59,7 +58,7 @@ WORKLOADS = {
 
 @dataclass
 class Row:
-    """One line of the table; the difference is that of the first losses in float64."""
+    """One line of the table, with the difference of the first losses in float64."""
 
     workload: str
     plain_seconds: float
@@ -69,7 +68,7 @@ class Row:
 
 
 def run(quick: bool, json_file: Path | None) -> list[Row]:
-    """Measure, print, and write the rows as JSON if a file is named."""
+    """Measure, print, and write the rows as JSON if a file is given."""
     rows = [measure(name, quick) for name in WORKLOADS]
     table = Table("training", title="One epoch: plain formula and DataLoader, and ours")
     for column in ("plain", "ours", "faster by", "losses differ by"):
@@ -89,7 +88,7 @@ def run(quick: bool, json_file: Path | None) -> list[Row]:
 
 
 def measure(name: str, quick: bool) -> Row:
-    """Check that both sides compute the same, then let them train in turns."""
+    """Check that both sides compute the same losses, then train in turns."""
     with contextlib.ExitStack() as stack:
         sides = {side: stack.enter_context(_process(side)) for side in SIDES}
 
@@ -113,7 +112,7 @@ def measure(name: str, quick: bool) -> Row:
 
 
 def _process(side: str) -> ProcessPoolExecutor:
-    """A process of one side; what goes wrong in it is raised here."""
+    """The process of one side; its errors are raised here."""
     return ProcessPoolExecutor(1, get_context("spawn"), _begin, (side,))
 
 
@@ -160,7 +159,7 @@ class Trainer:
         return loss.detach()
 
     def epoch(self) -> float:
-        """Seconds of one pass."""
+        """Duration of one epoch, in seconds."""
         start = time.perf_counter()
         for batch in self.batches:
             self.step(batch)
@@ -175,7 +174,7 @@ def first_losses(side: str, name: str, quick: bool) -> list[float]:
 
 
 def seconds_per_epoch(side: str, name: str, quick: bool) -> float:
-    """The duration of one more epoch, in float32."""
+    """Duration of one more epoch, in float32."""
     return _warm_trainer(side, name, quick).epoch()
 
 
@@ -191,7 +190,7 @@ def _molecules(count: int) -> GraphDataset:
 
 
 def dense_graphs(count: int, seed: int = 0) -> GraphDataset:
-    """Unions of three cliques, about as large and dense as COLLAB's graphs."""
+    """Unions of three cliques, similar in size and density to COLLAB's graphs."""
     generator = torch.Generator().manual_seed(seed)
     graphs = []
     for _ in range(count):

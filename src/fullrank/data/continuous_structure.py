@@ -1,7 +1,7 @@
-"""Numbers that describe how two neighbours lie to each other in their graph.
+"""Numbers that describe the structure around a pair of neighbours.
 
-Hashed colours say whether two pairs are exactly alike; these numbers also say whether
-they are nearly alike, and a network can generalise from them. For a pair (v, u) they
+Hashed colours show only whether two pairs are exactly alike; these numbers also show
+whether they are similar, so a network can generalise from them. For a pair (v, u) they
 are, in this order:
 
 * (P^k)_vu for k = 1, …, ``walk_length``, the probability that a random walk from v is
@@ -12,9 +12,9 @@ are, in this order:
 * 1 / the size of the smallest such ring, otherwise 0;
 * the effective resistance between v and u, where every edge is a unit resistor.
 
-Of the pair (v, v) the distance and the resistance are 0, the common neighbours are all
-of v's, and the ring is the smallest one through v. A graph is read in both directions,
-without loops, and parallel edges count once.
+For the pair (v, v) the distance and the resistance are 0, the common neighbours are the
+neighbours of v, and the ring is the smallest one through v. Graphs are treated as
+undirected, loops are ignored, and parallel edges count once.
 """
 
 from collections.abc import Iterator
@@ -28,16 +28,16 @@ from scipy.sparse.csgraph import connected_components
 from fullrank.data.cache import shown
 from fullrank.errors import DataError
 
-NUM_OTHERS = 5  # numbers beside those of the walks
+NUM_OTHERS = 5  # numbers besides those of the walks
 _BLOCK_BYTES = 32 * 2**20
-# Of a component of n nodes, n² numbers each: the adjacency, P, its power and the next
-# one, and the resistances.
+# A component of n nodes needs n² numbers each for the adjacency, P, its power and the
+# next one, and the resistances.
 _MATRICES = 6
-_ENTRY_BYTES = 27  # of the sparse rows of a search: those met, the front and the next
+_ENTRY_BYTES = 27  # of the sparse rows of a search: visited, front and next front
 
 
 class ContinuousStructure(NamedTuple):
-    """The numbers of all edges, in their order, and of all nodes."""
+    """The numbers of all edges, in input order, and of all nodes."""
 
     edge: NDArray[np.float64]  # [E, walk_length + 5]
     node: NDArray[np.float64]  # [N, walk_length + 5]
@@ -54,14 +54,14 @@ def continuous_structure(
 ) -> ContinuousStructure:
     """Describe every edge and node of a graph, or of a disjoint union of graphs.
 
-    Edges lead from row 0 of ``edge_index`` (u) to row 1 (v), as messages do.
+    Edges point from row 0 of ``edge_index`` (u) to row 1 (v), like messages.
 
     Args:
         edge_index: The edges, [2, E]; loops and parallel edges are allowed.
-        num_nodes: The number of nodes N.
-        walk_length: The number of steps of the longest random walk.
-        max_ring: The size of the largest ring that is looked for.
-        memory_limit: The most bytes that the matrices of one component may need.
+        num_nodes: Number of nodes N.
+        walk_length: Number of steps of the longest random walk.
+        max_ring: Maximum size of the rings that are detected.
+        memory_limit: Maximum number of bytes for the matrices of one component.
         progress: Whether to show a progress bar.
 
     Raises:
@@ -112,7 +112,7 @@ def _simple(source: NDArray, target: NDArray, num_nodes: int) -> csr_array:
 
 
 def _components(component: NDArray, memory_limit: int) -> Iterator[NDArray]:
-    """The nodes of the components, those of equally many together: [C, n]."""
+    """The nodes of the components, grouped by their size: [C, n]."""
     order = np.argsort(component, kind="stable")
     size = np.bincount(component)
     first = np.cumsum(size) - size
@@ -122,7 +122,7 @@ def _components(component: NDArray, memory_limit: int) -> Iterator[NDArray]:
             raise DataError(
                 f"a component of {n} nodes needs {needed / 2**30:.2g} GiB for its "
                 f"matrices, more than memory_limit={memory_limit / 2**30:.2g} GiB; "
-                "continuous structure is for smaller graphs"
+                "continuous structure supports only smaller graphs"
             )
         starts = first[size == n]
         at_once = max(1, min(_BLOCK_BYTES, memory_limit) // needed)
@@ -156,7 +156,7 @@ def _fill_dense(
         pair[slots, k] = walk[c, v, u]
         node[members, k] = walk[:, diagonal, diagonal]
         walk = walk @ step
-    # Without the constant vectors the Laplacian of a connected graph is regular.
+    # The Laplacian of a connected graph is singular only on constant vectors.
     laplacian = degree[:, :, None] * np.eye(n) - adjacency
     green = np.linalg.inv(laplacian + 1 / n)
     own = green[:, diagonal, diagonal]
@@ -168,7 +168,7 @@ def _ring_sizes(
 ) -> NDArray:
     """The size of the smallest ring through each edge (v, u), 0 for none: [nnz].
 
-    A search from v that leaves out its edge to u, and never returns to v.
+    A search from v that omits its edge to u and never returns to v.
     """
     size = np.zeros(graph.nnz, np.int64)
     links = _with_data(graph, np.ones(graph.nnz, bool))
@@ -204,14 +204,14 @@ def _rows_of_ones(nodes: NDArray, num_nodes: int) -> csr_array:
 
 
 def _slots(graph: csr_array, nodes: NDArray) -> NDArray:
-    """Where the entries of the rows of ``nodes`` are, one row after another."""
+    """Positions of the entries of the rows of ``nodes``, row by row."""
     degree = np.diff(graph.indptr)[nodes]
     begin = np.repeat(graph.indptr[nodes] - np.cumsum(degree) + degree, degree)
     return begin + np.arange(len(begin))
 
 
 def _with_data(pattern: csr_array, data: NDArray) -> csr_array:
-    """A matrix with the entries of ``pattern`` and other values."""
+    """A matrix with the sparsity pattern of ``pattern`` and other values."""
     return csr_array((data, pattern.indices, pattern.indptr), shape=pattern.shape)
 
 

@@ -1,4 +1,4 @@
-"""Canonical colours of edges and nodes, read from the structure around them.
+"""Canonical colours of edges and nodes, computed from the structure around them.
 
 The colour of the pair (v, u) is a 64-bit hash of the subgraph within ``hops`` steps of
 v, whose nodes w are marked by their distances from v and from u and then refined by
@@ -19,13 +19,13 @@ join the initial colours, and the results form a multiset:
     color(v, u) = h({{ r_y : dist(v, y) ≤ hops }}, base(u), label(v, u))
     r_y         = h({{ c_y(w) : dist(v, w) ≤ hops }}, c_y(u), F_y)
 
-A fourth mark goes where it is cheap: to each node z of the smallest class of more than
-one node that c_y leaves (of equally small ones the one with the smallest colour), if
-the class has at most 8 nodes. F_y is then the multiset of the r of the subgraphs that
-start from h(c_y(w), dist(z, w)) and are refined again; otherwise it is empty.
+A fourth mark is set where it is cheap: on each node z of the smallest class of c_y with
+more than one node (ties are broken by the smallest colour), if the class has at most 8
+nodes. F_y is then the multiset of the r of the subgraphs that start from h(c_y(w),
+dist(z, w)) and are refined again; otherwise it is empty.
 
 A multiset of (label, colour) is hashed as the sum of hash(label) · hash(colour) modulo
-2⁶⁴: a polynomial in pseudo-random numbers, another one for another multiset.
+2⁶⁴: a polynomial in pseudo-random numbers that differs between multisets.
 """
 
 from collections.abc import Iterator
@@ -43,7 +43,8 @@ Hashes = NDArray[np.uint64]
 Mark = Literal["center", "pair", "triple", "quadruple"]
 MARKS = get_args(Mark)
 
-# One odd number for each part of a hash, so that no part passes for another.
+# One odd number for each part of a hash, so that equal values of different parts
+# differ.
 (
     _FORWARD,
     _BACKWARD,
@@ -72,20 +73,20 @@ MARKS = get_args(Mark)
         0xE7037ED1A0B428DB,
     )
 )
-# Small enough for the caches, large enough that Python's share of the time is small.
+# Small enough for the caches, large enough to amortise Python's overhead.
 _BLOCK_BYTES = 32 * 2**20
-# Measured peaks, for each member of a ball, its colour for one partner, its edges, its
+# Measured peaks per member of a ball, its colour for one partner, its edges, its
 # distance from the partner and from another member.
 _MEMBER_BYTES, _STATE_BYTES, _LINK_BYTES = 64, 40, 80
 _DISTANCE_BYTES, _DENSE_BYTES = 28, 48
-# The colours that are refined at once for further marks: they stay in the cache.
+# Number of colours refined at once for further marks: they fit in the cache.
 _REFINED_AT_ONCE, _REFINED_BYTES = 2**16, 64
-# The largest class of nodes of which each is marked as the fourth.
+# The largest class whose nodes get the fourth mark.
 _LARGEST_CLASS = 8
 
 
 class StructuralColors(NamedTuple):
-    """The colours of all edges, in their order, and of all nodes."""
+    """The colours of all edges, in input order, and of all nodes."""
 
     edge: NDArray[np.int64]  # [E]
     node: NDArray[np.int64]  # [N]
@@ -105,23 +106,23 @@ def structural_colors(
 ) -> StructuralColors:
     """Colour every edge and node of a graph, or of a disjoint union of graphs.
 
-    Edges lead from row 0 of ``edge_index`` (u) to row 1 (v), as messages do. Structure
-    is read in both directions, and the direction is part of an edge's label. The colour
+    Edges point from row 0 of ``edge_index`` (u) to row 1 (v), like messages. The graph
+    is treated as undirected, with the direction as part of an edge's label. The colour
     of a node is that of the pair (v, v).
 
     Args:
         edge_index: The edges, [2, E]; loops and parallel edges are allowed.
-        num_nodes: The number of nodes N.
-        hops: The radius of the subgraph; 0 reads degrees only, None the whole
-            connected component.
-        rounds: The rounds of refinement after marking; by default 4, and 8 for the
+        num_nodes: Number of nodes N.
+        hops: Radius of the subgraph; 0 for degrees only, None for the whole connected
+            component.
+        rounds: Number of refinement rounds after marking; by default 4, and 8 for the
             whole component.
         mark: The nodes whose distances are marked: "center" marks v, in one subgraph
             per node; "pair" v and u, in one per edge; "triple" also every other node
             in turn; "quadruple" also a fourth node where there are few to choose from.
-        node_labels: Rows of numbers, [N] or [N, F], compared exactly.
-        edge_labels: The same of the edges, [E] or [E, F].
-        memory_limit: The most bytes that the subgraphs of one node may need.
+        node_labels: Labels of the nodes, [N] or [N, F], compared exactly.
+        edge_labels: Labels of the edges, [E] or [E, F].
+        memory_limit: Maximum number of bytes for the subgraphs of one node.
         progress: Whether to show a progress bar.
 
     Raises:
@@ -154,7 +155,7 @@ def structural_colors(
 
 
 class _Graph:
-    """The graph read in both directions: one entry for each pair of neighbours."""
+    """The undirected graph: one entry for each ordered pair of neighbours."""
 
     def __init__(
         self,
@@ -169,10 +170,10 @@ class _Graph:
         )
         rows = np.concatenate([target, source])
         columns = np.concatenate([source, target])
-        # Parallel entries are summed: their labels are a multiset.
+        # Parallel entries are summed, because their labels form a multiset.
         adjacency = csr_array((labels, (rows, columns)), shape=(self.num_nodes,) * 2)
         adjacency.sum_duplicates()
-        # Odd factors lose nothing of what they are multiplied with.
+        # Multiplication by an odd factor is invertible modulo 2⁶⁴.
         adjacency.data = _mix(adjacency.data) | np.uint64(1)
         self.adjacency = adjacency
         self.degree = np.diff(adjacency.indptr)  # [N]
@@ -183,22 +184,22 @@ class _Graph:
         self._slots = _numbered(adjacency)
 
     def unit_rows(self, nodes: NDArray) -> csr_array:
-        """A row for each of ``nodes`` with the node itself as its entry: [R, N]."""
+        """Unit rows: the entry of each of ``nodes`` is the node itself, [R, N]."""
         entries = (np.ones(len(nodes), bool), nodes, np.arange(len(nodes) + 1))
         return csr_array(entries, shape=(len(nodes), self.num_nodes))
 
     def slots(self, centers: NDArray) -> NDArray:
-        """Where the pairs of ``centers``, all of one degree, stand: [C, degree]."""
+        """Positions of the pairs of ``centers`` of equal degree: [C, degree]."""
         width = self.degree[centers[0]]
         return self.adjacency.indptr[centers][:, None] + np.arange(width)
 
     def slot_of(self, v: NDArray, u: NDArray) -> NDArray:
-        """Where the pairs of neighbours (v, u) stand."""
+        """Positions of the pairs of neighbours (v, u)."""
         return _values(self._slots, v, u) - 1
 
 
 class _Distances(NamedTuple):
-    """1 + dist(row, node) for some rows, 0 for nodes further than the hops."""
+    """1 + dist(row, node) for some rows, 0 for nodes beyond ``hops``."""
 
     rows: NDArray  # [R], sorted
     matrix: csr_array  # [R, N]
@@ -215,7 +216,7 @@ class _Distances(NamedTuple):
 def _distances(
     graph: _Graph, centers: NDArray, hops: int | None, mark: Mark
 ) -> _Distances:
-    """Distances from ``centers`` and from all that is marked together with them."""
+    """Distances from ``centers`` and from all nodes that are marked with them."""
     if mark == "center":
         return _reached(graph, centers, hops)
     neighbors = graph.adjacency[centers].indices
@@ -228,8 +229,8 @@ def _distances(
 def _reached(graph: _Graph, rows: NDArray, hops: int | None) -> _Distances:
     """Distances from ``rows``.
 
-    A node at distance d is met in all steps from d on, so that counting the steps in
-    which it is met gives the distance.
+    A node at distance d is reached in all steps from d on, so the number of steps that
+    reach it gives the distance.
     """
     met = graph.unit_rows(rows)
     times_met = met.astype(np.int32)
@@ -246,16 +247,16 @@ def _reached(graph: _Graph, rows: NDArray, hops: int | None) -> _Distances:
 
 
 class _Balls(NamedTuple):
-    """The subgraphs of C centers with D neighbours each: M members in all."""
+    """The subgraphs of C centres with D neighbours each: M members in total."""
 
-    near: csr_array  # [C, N], an entry a member
+    near: csr_array  # [C, N], one entry per member
     links: csr_array  # [M, M]
-    partners: NDArray  # [C, 1 + D], the center itself and its neighbours
-    place: NDArray  # [C, 1 + D], of the partner among the members, -1 if it is none
+    partners: NDArray  # [C, 1 + D], the centre itself and its neighbours
+    place: NDArray  # [C, 1 + D], the partner's position among the members, or -1
     rounds: int
 
     def refined(self, state: Hashes) -> Hashes:
-        """Colours of the members, a column for each choice of marks: [M, K]."""
+        """Colours of the members, one column per choice of marks: [M, K]."""
         for _ in range(self.rounds):
             around = self.links @ state
             state = _OWN * state
@@ -264,7 +265,7 @@ class _Balls(NamedTuple):
         return state
 
     def seen(self, state: Hashes, place: NDArray) -> Hashes:
-        """The multiset of the colours in each ball, and that at u: [C, K]."""
+        """Hash of the colours in each ball, as a multiset, and at u: [C, K]."""
         columns = np.arange(place.shape[1])
         at_u = np.broadcast_to(state, (len(state), len(columns)))[place, columns]
         at_u[place < 0] = 0
@@ -274,7 +275,7 @@ class _Balls(NamedTuple):
 def _color(
     graph: _Graph, distances: _Distances, centers: NDArray, rounds: int, mark: Mark
 ) -> tuple[Hashes, Hashes]:
-    """The colours of ``centers``, all of one degree D, [C], and their pairs, [C, D]."""
+    """Colours of ``centers``, which all have degree D, [C], and their pairs, [C, D]."""
     slots = graph.slots(centers)  # [C, D]
     partners = np.hstack([centers[:, None], graph.adjacency.indices[slots]])
     labels = np.hstack(
@@ -301,7 +302,7 @@ def _color(
 def _third_mark(
     balls: _Balls, distances: _Distances, state: Hashes, fourth: bool
 ) -> Hashes:
-    """The multiset of what is seen with each member marked as well: [C, 1 + D]."""
+    """Hash of the multiset of results with each member marked: [C, 1 + D]."""
     count, width = balls.partners.shape
     members = balls.near.indices.reshape(count, -1)  # [C, n], all of one size
     apart = distances.between(members[:, :, None], members[:, None, :])  # [C, n, n]
@@ -321,7 +322,7 @@ def _third_mark(
 
 
 def _fourth_mark(balls: _Balls, apart: Hashes, state: Hashes, place: NDArray) -> Hashes:
-    """The multiset of what is seen with each node of a small class marked: [C, K]."""
+    """Hash of the multiset of results with each node of the class marked: [C, K]."""
     colors = state.reshape(*apart.shape[:2], -1)  # [C, n, K]
     size, color = _smallest_class(colors)
     rank = (colors == color[:, None]).cumsum(axis=1, dtype=np.int32)
@@ -341,10 +342,10 @@ def _fourth_mark(balls: _Balls, apart: Hashes, state: Hashes, place: NDArray) ->
 
 
 def _smallest_class(colors: Hashes) -> tuple[NDArray, Hashes]:
-    """The size of the smallest class of more than one node, and its colour: [C, K].
+    """Size and colour of the smallest class of more than one node: [C, K].
 
-    Among classes of one size it is that of the smallest colour. The size is 0 if there
-    is none, or none of at most `_LARGEST_CLASS` nodes.
+    Ties are broken by the smallest colour. The size is 0 if there is no such class of
+    at most `_LARGEST_CLASS` nodes.
     """
     count = colors.shape[1]
     ordered = np.sort(colors, axis=1)  # [C, n, K]
@@ -387,7 +388,7 @@ def _links(
 def _blocks(
     graph: _Graph, hops: int | None, mark: Mark, memory_limit: int
 ) -> list[NDArray]:
-    """Consecutive nodes whose subgraphs fit together into the memory of a block."""
+    """Ranges of consecutive nodes whose subgraphs fit into the memory of a block."""
     if not graph.num_nodes:
         return []
     members, edges = _ball_bounds(graph, hops, np.ones(graph.num_nodes), graph.degree)
@@ -405,7 +406,7 @@ def _blocks(
         raise DataError(
             f"node {worst} with {graph.degree[worst]} neighbours needs up to "
             f"{needed:.2g} GiB for its subgraphs of {members[worst]:.0f} "
-            f"nodes, more than memory_limit={memory_limit / 2**30:.2g} GiB; take fewer "
+            f"nodes, more than memory_limit={memory_limit / 2**30:.2g} GiB; use fewer "
             "hops, fewer marks or a higher limit"
         )
     block = np.cumsum(size) // min(_BLOCK_BYTES, memory_limit)
@@ -415,8 +416,8 @@ def _blocks(
 def _ball_bounds(graph: _Graph, hops: int | None, *weights: NDArray) -> NDArray:
     """Upper bounds of the sums of weights over the nodes within ``hops`` of each node.
 
-    The ball around v is v and the balls around its neighbours, one hop smaller; those
-    of at least one hop contain v, which is counted once.
+    The ball around v is the union of v and its neighbours' balls, one hop smaller;
+    those of at least one hop contain v, which is counted once.
     """
     weight = np.stack(weights)  # [W, N]
     _, component = connected_components(graph.links, directed=False)
@@ -431,9 +432,10 @@ def _ball_bounds(graph: _Graph, hops: int | None, *weights: NDArray) -> NDArray:
 def _alike(
     graph: _Graph, distances: _Distances, block: NDArray, mark: Mark
 ) -> Iterator[NDArray]:
-    """The nodes of a block in groups that are coloured at once.
+    """Group the nodes of a block that are coloured at once.
 
-    They have the same degree and, to mark members, equally many of them.
+    Nodes of a group have the same degree and, if members are marked, the same number of
+    members.
     """
     degree = graph.degree[block]
     size = np.zeros_like(degree)
@@ -449,7 +451,7 @@ def _alike(
 
 
 def hash_rows(rows: ArrayLike | None, count: int) -> Hashes:
-    """Hash each of ``count`` rows of numbers; without rows all are alike.
+    """Hash each of ``count`` rows of numbers; without rows, all hashes are equal.
 
     Integers are compared as int64 and other numbers as float64, -0.0 as 0.0.
     """
@@ -458,7 +460,7 @@ def hash_rows(rows: ArrayLike | None, count: int) -> Hashes:
     table = np.asarray(rows)
     if len(table) != count:
         raise ValueError(
-            f"labels are one row for each of {count} nodes or edges, got {len(table)}"
+            f"labels must have {count} rows, one per node or edge, got {len(table)}"
         )
     table = table.reshape(count, -1) if count else table.reshape(0, 1)
     whole = table.dtype.kind in "biu"
@@ -470,7 +472,7 @@ def hash_rows(rows: ArrayLike | None, count: int) -> Hashes:
 
 
 def _mix(x: Hashes, out: Hashes | None = None, spare: Hashes | None = None) -> Hashes:
-    """The finalizer of splitmix64, a bijection whose output bits look random."""
+    """The finaliser of splitmix64, a bijection with pseudo-random output bits."""
     spare = np.right_shift(x, np.uint64(30), out=spare)
     x = np.bitwise_xor(x, spare, out=out)
     x *= np.uint64(0xBF58476D1CE4E5B9)
@@ -481,12 +483,12 @@ def _mix(x: Hashes, out: Hashes | None = None, spare: Hashes | None = None) -> H
 
 
 def _with_data(pattern: csr_array, data: NDArray) -> csr_array:
-    """A matrix with the entries of ``pattern`` and other values."""
+    """A matrix with the sparsity pattern of ``pattern`` and other values."""
     return csr_array((data, pattern.indices, pattern.indptr), shape=pattern.shape)
 
 
 def _numbered(pattern: csr_array) -> csr_array:
-    """The entries numbered from 1, so that 0 says that there is none."""
+    """The entries numbered from 1, so that 0 means no entry."""
     return _with_data(pattern, np.arange(1, pattern.nnz + 1))
 
 

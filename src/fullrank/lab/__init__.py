@@ -137,7 +137,7 @@ __all__ = [
 
 
 def __getattr__(name: str):
-    # Only the monitor needs Lightning, which is slow to import and may be missing.
+    # Only the monitor needs Lightning, which is slow to import and optional.
     if name == "RankMonitor":
         from fullrank.lab.probe.monitor import RankMonitor
 

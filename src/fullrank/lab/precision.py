@@ -1,4 +1,4 @@
-"""Models and graphs in float64, where equality can be told from rounding."""
+"""Models and graphs in float64, which distinguishes equality from rounding."""
 
 from copy import deepcopy
 
@@ -8,7 +8,7 @@ from torch_geometric.data import Data
 
 
 def frozen_copy(layer: torch.nn.Module) -> torch.nn.Module:
-    """A copy on the CPU, in float64 and evaluation mode, whose parameters are fixed."""
+    """A copy on the CPU, in float64 and evaluation mode, with frozen parameters."""
     return deepcopy(layer).cpu().double().eval().requires_grad_(False)
 
 
@@ -18,5 +18,5 @@ def double(data: Data) -> Data:
 
 
 def as_double(value: Tensor) -> Tensor:
-    """A tensor in float64; categories stay what they are."""
+    """A tensor in float64; categories are not converted."""
     return value.double() if value.is_floating_point() else value

@@ -1,4 +1,4 @@
-"""How the lab runs layers and models, and what it refuses to run."""
+"""Running layers and models in the lab."""
 
 import inspect
 from collections.abc import Callable
@@ -16,14 +16,14 @@ from fullrank.nn.resolver import AddEdgeFeatures
 #: Runs a module on a PyG graph or batch: the ``call=`` of the lab's functions.
 Runner = Callable[[torch.nn.Module, Data], Tensor]
 
-# Its edges are nodes, and its edge_index names the four sides around each of them.
+# Its edges are nodes, and its edge_index contains the four sides around each of them.
 _OTHER_EDGES = (MeshCNNConv,)
 _STARRED = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
 def runner_of(module: torch.nn.Module, call: Runner | None = None) -> Runner:
-    """`call`, or how a module is run by default: a layer as
-    ``layer(x, edge_index[, edge_attr])``, any other module as ``model(data)``."""
+    """`call`, or the default: ``layer(x, edge_index[, edge_attr])`` for a layer,
+    ``model(data)`` for any other module."""
     if call is not None:
         return call
     return _run_layer if is_layer(module) else _run_model
@@ -33,7 +33,7 @@ def is_layer(module: torch.nn.Module) -> bool:
     """Whether a module is called as ``layer(x, edge_index, ...)``.
 
     Raises:
-        ConfigError: If it is a layer whose arguments mean something else.
+        ConfigError: If it is a layer with arguments of other meaning.
     """
     parameters = inspect.signature(module.forward).parameters.values()
     names = [p.name for p in parameters if p.default is p.empty]
@@ -45,8 +45,8 @@ def is_layer(module: torch.nn.Module) -> bool:
     ):
         raise ConfigError(
             f"the lab runs layers as layer(x, edge_index), where edge_index joins "
-            f"nodes; {type(module).__name__}({', '.join(names)}) is called in another "
-            f"way, so say how: call=lambda layer, data: layer(...)"
+            f"nodes; {type(module).__name__}({', '.join(names)}) has a different "
+            f"signature: pass call=lambda layer, data: layer(...)"
         )
     if isinstance(module, MessagePassing | AddEdgeFeatures):
         return True
@@ -63,8 +63,8 @@ def _run_layer(layer: torch.nn.Module, data: Data) -> Tensor:
 
 
 def _takes_edge_attr(layer: torch.nn.Module) -> bool:
-    """A width of edge features, where a layer has one, says whether it reads any; for
-    a layer without that setting the third argument does."""
+    """Whether a layer reads edge features: determined by their width if it has one,
+    otherwise by its third argument."""
     if isinstance(layer, AddEdgeFeatures):
         return True
     for name in ("edge_dim", "in_edge_channels"):

@@ -1,15 +1,15 @@
-r"""Layers whose aggregators keep the rank of what they aggregate.
+r"""Layers whose aggregators keep the rank of the neighbourhood's features.
 
-A layer has three stages. Its :mod:`coefficients` turn each pair
-:math:`(v, u)` of the :class:`Neighborhoods` into :math:`\mathbf{m}_{uv}`; the
-:mod:`conv` layers sum :math:`\mathrm{vec}(\mathbf{m}_{uv} \mathbf{h}_u^{\top})` or
-:math:`\mathbf{m}_{uv} \odot \mathbf{h}_u`; an MLP extracts, before the sum or after it.
+A layer has three stages. Its :mod:`coefficients` map each pair :math:`(v, u)` of the
+:class:`Neighborhoods` to :math:`\mathbf{m}_{uv}`; the :mod:`conv` layers sum
+:math:`\mathrm{vec}(\mathbf{m}_{uv} \mathbf{h}_u^{\top})` or :math:`\mathbf{m}_{uv}
+\odot \mathbf{h}_u`; an MLP is applied before or after the sum.
 
-- :mod:`functional` defines the sums, as the paper writes them.
-- :mod:`kernels` computes the same fast, and :class:`backend` chooses how.
-- :mod:`models` puts layers together: :class:`GraphNet`, in which :mod:`merge` computes
-  equal nodes once, and the other models of the paper's tables.
-- :mod:`resolver` knows layers by name.
+- :mod:`functional` defines the sums in the paper's notation.
+- :mod:`kernels` has fast implementations of them, selected by :class:`backend`.
+- :mod:`models` contains networks: :class:`GraphNet`, in which :mod:`merge` computes
+  equal nodes only once, and the other models of the paper's tables.
+- :mod:`resolver` creates layers by name.
 """
 
 from fullrank.nn.coefficients import (

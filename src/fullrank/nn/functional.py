@@ -1,9 +1,9 @@
-r"""The paper's sums over edges, written as the paper writes them.
+r"""The paper's sums over edges, in the paper's notation.
 
 This is the definition of the layers: plain operations on any device, one row for each
 pair :math:`(v, u)` with :math:`u \in \mathcal{N}(v)`, and for ExpandingConv a tensor of
 pairs times :math:`s d`. The kernels of :mod:`fullrank.nn.kernels` compute the same;
-``with fullrank.nn.backend("plain")`` runs the layers by what stands here.
+``with fullrank.nn.backend("plain")`` runs the layers with these functions.
 
 A pair has coefficients :math:`\mathbf{m}_{uv}`, a row of ``m``, and the features of its
 neighbour, :math:`\mathbf{h}_u + \mathbf{W}_e \mathbf{e}_{uv}`, a row of ``h``.
@@ -35,10 +35,10 @@ def extract(
     :math:`\mathrm{MLP}(\sum_u \mathbf{z}_{uv})`.
 
     Args:
-        z: What :func:`expand` or :func:`combine` returns.
+        z: The result of :func:`expand` or :func:`combine`.
         mlp: The MLP.
-        aggregate: The sum, from a row for each pair to a row for each :math:`v`.
-        re_sum: Whether the MLP runs before the sum.
+        aggregate: The sum, which maps rows of pairs to rows of nodes :math:`v`.
+        re_sum: Whether to apply the MLP before the sum.
     """
     return aggregate(mlp(z)) if re_sum else mlp(aggregate(z))
 

@@ -1,12 +1,12 @@
-"""Linear layers that learn their widths late."""
+"""Linear layers with lazily initialised widths."""
 
 import torch
 from torch_geometric.nn.dense.linear import Linear, is_uninitialized_parameter
 
 
 class LazyLinear(Linear):
-    """A linear layer that learns both of its widths, from its first input or from the
-    weights it loads; PyG's own learns the input's only."""
+    """A linear layer that derives both of its widths from its first input or from
+    loaded weights; PyG's derives only the input's."""
 
     def __init__(self, bias: bool = True) -> None:
         super().__init__(-1, 0, bias)
@@ -19,7 +19,7 @@ class LazyLinear(Linear):
 
 
 def materialize(lin: Linear, in_channels: int, out_channels: int | None = None) -> None:
-    """Give a lazily sized linear layer its sizes, unless it has them."""
+    """Set the widths of a lazy linear layer, unless they are set."""
     if not is_uninitialized_parameter(lin.weight):
         return
     if out_channels is not None:

@@ -1,8 +1,8 @@
-r"""Equal nodes are computed once.
+r"""Computes equal nodes only once.
 
-After :math:`t` layers those nodes have the same features that :math:`t` rounds of
-colour refinement (1-WL) leave in one class. In a batch of social networks or of
-molecules these are most of the nodes, and one of each class is enough.
+After :math:`t` layers, nodes that :math:`t` rounds of colour refinement (1-WL) leave in
+one class have the same features. In a batch of social networks or molecules most nodes
+share a class with others, and one node per class is enough.
 """
 
 from dataclasses import dataclass
@@ -23,9 +23,9 @@ from fullrank.nn.hashing import row_keys, scramble
 from fullrank.nn.kernels.dispatch import is_constant, is_replaceable, needs_propagate
 from fullrank.nn.neighborhoods import check_indices
 
-# With a larger share of classes among the nodes, finding them costs more than it saves.
+# If classes / nodes is larger, finding the classes costs more than it saves.
 WORTHWHILE = 0.8
-# What the layers may be made of: all of it works row by row, and draws no numbers.
+# Allowed modules: they work row by row and are deterministic.
 _ROW_BY_ROW = (
     RankConv,
     TanhCoefficients,
@@ -45,7 +45,7 @@ class NodeClasses:
 
     Attributes:
         class_of: The class of each node, :math:`(N)`.
-        representative: A node of each class, :math:`(C)`.
+        representative: One node of each class, :math:`(C)`.
     """
 
     class_of: Tensor
@@ -63,12 +63,12 @@ class NodeClasses:
 
 
 def consists_of(module: torch.nn.Module, *kinds: type[torch.nn.Module]) -> bool:
-    """Whether a module and all its parts compute what these classes do, and no more."""
+    """Whether a module and all its submodules are replaceable by these classes."""
     return all(is_replaceable(part, *kinds) for part in module.modules())
 
 
 def keeps_equal_nodes_equal(conv: torch.nn.Module) -> bool:
-    """Whether a layer is known to give the same to nodes with equal neighbourhoods."""
+    """Whether a layer is known to map equal neighbourhoods to equal outputs."""
     return (
         isinstance(conv, RankConv)
         and type(conv) in (ExpandingConv, CombConv, ThreeStageGIN0)
@@ -81,13 +81,14 @@ def keeps_equal_nodes_equal(conv: torch.nn.Module) -> bool:
 
 
 class EqualNodes:
-    """The classes of equal nodes in a graph, layer after layer.
+    """The classes of equal nodes in a graph, layer by layer.
 
-    Keys have 64 bits: in data that was not made to deceive them, two different ones of
-    a million neighbourhoods are taken for equal in about one of :math:`10^7` layers.
+    Neighbourhoods are compared by 64-bit hashes: except in adversarial data, two
+    different ones among a million have the same hash in about one of :math:`10^7`
+    layers.
 
     Args:
-        x: What the nodes are equal by at first, :math:`(N, \\cdot)`.
+        x: Initial features of the nodes, :math:`(N, \\cdot)`.
         edge_index: The edges, :math:`(2, E)`.
         edge_attr: Features of the edges, :math:`(E, q)`, or :obj:`None`.
     """
@@ -108,8 +109,8 @@ class EqualNodes:
     def find(
         cls, x: Tensor, edge_index: Tensor, edge_attr: Tensor | None
     ) -> "EqualNodes | None":
-        """Return the classes of a graph, if they can be found and cheaply. What is
-        wrong with the input is left to the layers to say."""
+        """Return the classes of a graph, or :obj:`None` if they cannot be determined.
+        Invalid input is reported by the layers."""
         given = [t for t in (x, edge_index, edge_attr) if t is not None]
         possible = (
             all(map(is_constant, given))
@@ -129,7 +130,7 @@ class EqualNodes:
         return NodeClasses.by_key(scramble(scramble(~class_of) + around))
 
     def convolve(self, conv: torch.nn.Module, h: Tensor) -> Tensor | None:
-        """Run a layer once for each class, or not at all if there are too many."""
+        """Run a layer once per class, or return :obj:`None` if there are too many."""
         before, after = self.classes, self.refine()
         self.classes = after
         classes = torch.arange(len(after.representative))

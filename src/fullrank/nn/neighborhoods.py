@@ -17,22 +17,22 @@ from fullrank.nn.functional import take_rows
 class Neighborhoods:
     r"""All pairs :math:`(v, u)` with :math:`u \in \mathcal{N}(v)`, as flat arrays.
 
-    This is what a :class:`~fullrank.nn.Coefficients` module reads. Where there are
-    edge features, the neighbour's features are
-    :math:`\mathbf{h}_u + \mathbf{W}_e \mathbf{e}_{uv}` everywhere; the
-    self-loops that a layer adds have :math:`\mathbf{e}_{vv} = 0`.
+    This is the input of a :class:`~fullrank.nn.Coefficients` module. With edge
+    features, the neighbour's features are :math:`\mathbf{h}_u + \mathbf{W}_e
+    \mathbf{e}_{uv}` everywhere; the self-loops that a layer adds have
+    :math:`\mathbf{e}_{vv} = 0`.
 
     Attributes:
         x_src: Features of the sources, :math:`(|\mathcal{V}_s|, d_s)`.
         x_dst: Features of the destinations, :math:`(|\mathcal{V}_t|, d_t)`.
-        src: For each pair the source :math:`u`, :math:`(E)`.
-        dst: For each pair the destination :math:`v`, :math:`(E)`.
+        src: The source :math:`u` of each pair, :math:`(E)`.
+        dst: The destination :math:`v` of each pair, :math:`(E)`.
         edge_attr: Edge features, :math:`(E, q)`, or :obj:`None`.
         edge_weight: :math:`\mathbf{W}_e` of shape :math:`(d_s, q)`, or :obj:`None`.
-        color: A structural colour for each pair, :math:`(E)`, a row of numbers that
+        color: The structural colour of each pair, :math:`(E)`, or a row of numbers that
             describe its structure, :math:`(E, k)`, or :obj:`None`.
         bipartite: Whether sources and destinations are different nodes.
-        ptr: Where the pairs of each node begin, for kernels, if they are sorted.
+        ptr: The first pair of each node, for kernels, if pairs are sorted.
     """
 
     x_src: Tensor
@@ -85,7 +85,9 @@ def as_edge_list(edge_index, flow: str) -> tuple[Tensor, Tensor, Tensor | None]:
                 f"got {list(edge_index.shape)}"
             )
         if edge_index.is_floating_point():
-            raise ValueError(f"edge_index must hold integers, got {edge_index.dtype}")
+            raise ValueError(
+                f"edge_index must contain integers, got {edge_index.dtype}"
+            )
         if hasattr(edge_index, "as_tensor"):  # torch_geometric.EdgeIndex
             edge_index = edge_index.as_tensor()
         src, dst, value = edge_index[0], edge_index[1], None
@@ -95,38 +97,38 @@ def as_edge_list(edge_index, flow: str) -> tuple[Tensor, Tensor, Tensor | None]:
 
 
 def check_indices(index: Tensor, size: int, role: str) -> None:
-    """Refuse indices outside of ``[0, size)``; skipped where it is not cheap."""
+    """Refuse indices outside ``[0, size)``; skipped where the check is expensive."""
     if torch.compiler.is_compiling() or index.device.type != "cpu" or not len(index):
         return
     low, high = (int(bound) for bound in torch.aminmax(index))
     if low < 0 or high >= size:
         raise ValueError(
-            f"edge_index names {role} node {low if low < 0 else high}, but there are "
-            f"only {size} of them (valid: 0 to {size - 1})"
+            f"edge_index contains {role} node {low if low < 0 else high}, but there "
+            f"are only {size} of them (valid: 0 to {size - 1})"
         )
 
 
 def is_abstract(x: Tensor) -> bool:
-    """Whether a tensor has no values yet, or stands for others."""
+    """Whether a tensor has no values, or is wrapped by a transform."""
     return torch.compiler.is_compiling() or torch.jit.is_tracing() or x.is_meta
 
 
 class Layout(NamedTuple):
-    """What the pairs of a graph depend on besides its edges.
+    """The options that determine the pairs of a graph, besides its edges.
 
     Attributes:
         num_src: Number of sources.
         num_dst: Number of destinations.
         bipartite: Whether sources and destinations are different nodes.
-        self_loops: Whether :math:`v` is one of its own neighbours. If so, self-loops
-            of the graph are removed first, unless the graph is bipartite, where a
-            number names different nodes on the two sides.
-        redirect: Whether self-loops of the graph go to one more destination, which is
-            dropped afterwards, instead of being removed. This keeps a pair for each
-            edge, and shapes that do not depend on values.
+        self_loops: Whether :math:`v` is its own neighbour. If so, self-loops of the
+            graph are removed first, unless the graph is bipartite, where equal indices
+            refer to different nodes.
+        redirect: Whether to redirect self-loops of the graph to an extra destination,
+            which is dropped afterwards, instead of removing them. This keeps one pair
+            per edge, so that shapes do not depend on values.
         flow: The direction of messages, as in PyG.
-        order: ``"src"`` or ``"dst"`` for pairs sorted by one of their ends, or
-            :obj:`None` for edges as they come, then self-loops.
+        order: ``"src"`` or ``"dst"`` to sort the pairs by one end, or :obj:`None` for
+            the edges in their order, then self-loops.
     """
 
     num_src: int
@@ -140,7 +142,7 @@ class Layout(NamedTuple):
 
 @dataclass(frozen=True)
 class Pairs:
-    r"""All pairs :math:`(v, u)` of a graph: what depends on its edges alone.
+    r"""All pairs :math:`(v, u)` of a graph, which depend only on its edges.
 
     A layer takes them in place of ``edge_index``, so a network reads them once for all
     of its layers (see :meth:`~fullrank.nn.conv.base.RankConv.pairs`). A layer that
@@ -148,15 +150,15 @@ class Pairs:
 
     Attributes:
         edge_index: The edges in the format they came in.
-        layout: What else determines the pairs.
-        src: For each pair the source :math:`u`, :math:`(E)`.
-        dst: For each pair the destination :math:`v`, :math:`(E)`.
-        place: For each pair its place among all edges and then all self-loops that
-            are added, or :obj:`None` if the pairs are just these.
+        layout: The other options that determine the pairs.
+        src: The source :math:`u` of each pair, :math:`(E)`.
+        dst: The destination :math:`v` of each pair, :math:`(E)`.
+        place: The position of each pair among all edges followed by all added
+            self-loops, or :obj:`None` if the pairs are in this order.
         ptr: The first pair of each node, :math:`(N + 1)`, if they are sorted.
         value: The values of a sparse matrix, or :obj:`None`.
         num_edges: Number of edges.
-        spare: Whether there is one more destination, for self-loops of the graph.
+        spare: Whether there is an extra destination, for self-loops of the graph.
     """
 
     edge_index: Any
@@ -208,8 +210,8 @@ class Pairs:
         return cls(edge_index, layout, src, dst, place, ptr, value, edges, spare)
 
     def arrange(self, of_edges: Tensor, of_loops: Tensor | None) -> Tensor:
-        """Bring what there is for each edge, and for each self-loop that is added, into
-        the order of the pairs."""
+        """Arrange values of the edges and of the added self-loops in the order of the
+        pairs."""
         rows = of_edges
         if self.layout.self_loops and of_loops is not None:
             rows = torch.cat([of_edges, of_loops])
@@ -225,7 +227,7 @@ def read_neighborhoods(
     edge_color: Tensor | None = None,
     node_color: Tensor | None = None,
 ) -> Neighborhoods:
-    """Put features to the pairs of a graph.
+    """Combine the pairs of a graph with features.
 
     Args:
         x: Node features, or a pair ``(source, destination)``.
@@ -267,8 +269,8 @@ def edge_columns(edge_attr: Tensor, edge_dim: int | Sequence[int]) -> Tensor:
     """Return edge features as columns of floats.
 
     Categories become one-hot columns, so that a linear map of the columns is the sum
-    of one embedding for each category. With ``edge_dim=-1`` any number of columns will
-    do.
+    of one embedding for each category. With ``edge_dim=-1`` any number of columns is
+    accepted.
     """
     if edge_attr.dim() == 1:
         edge_attr = edge_attr[:, None]
@@ -285,7 +287,7 @@ def edge_columns(edge_attr: Tensor, edge_dim: int | Sequence[int]) -> Tensor:
         return edge_attr
     if edge_attr.is_floating_point():
         raise DataError(
-            f"edge_attr must hold integers for the categories edge_dim={edge_dim}, "
+            f"edge_attr must contain integers for the categories edge_dim={edge_dim}, "
             f"got {edge_attr.dtype}"
         )
     bounds = torch.tensor(sizes, device=edge_attr.device)

@@ -24,7 +24,7 @@ ConvFactory = Callable[..., torch.nn.Module]
 
 _STARRED = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
-# For each name the factory, and what its further keyword arguments are handed on to.
+# For each name the factory, and the layer that receives its further keyword arguments.
 _CONVS: dict[str, tuple[ConvFactory, ...]] = {
     "expc": (ExpandingConv,),
     "combc": (CombConv,),
@@ -38,7 +38,7 @@ _CONVS: dict[str, tuple[ConvFactory, ...]] = {
 def register_conv(
     name: str, hands_on_to: ConvFactory | None = None
 ) -> Callable[[ConvFactory], ConvFactory]:
-    """Make a convolution known by a name.
+    """Register a convolution under a name.
 
     The decorated class or function is called with ``(in_channels, out_channels,
     edge_dim=..., **arguments)``, where ``edge_dim`` is the number of edge features or
@@ -46,13 +46,13 @@ def register_conv(
 
     Args:
         name: The name.
-        hands_on_to: The layer to which a decorated function hands on its ``**kwargs``,
-            so that an error can name them.
+        hands_on_to: The layer to which a decorated function passes its ``**kwargs``, so
+            that errors can list them.
     """
 
     def register(factory: ConvFactory) -> ConvFactory:
         if name in _CONVS:
-            raise ValueError(f"there is a convolution {name!r} already")
+            raise ValueError(f"the convolution {name!r} already exists")
         _CONVS[name] = (factory,) if hands_on_to is None else (factory, hands_on_to)
         return factory
 
@@ -60,7 +60,7 @@ def register_conv(
 
 
 def conv_names() -> list[str]:
-    """Return the names of all known convolutions."""
+    """Return the names of all registered convolutions."""
     return sorted(_CONVS)
 
 
@@ -72,7 +72,7 @@ def make_conv(
     /,
     **kwargs: Any,
 ) -> torch.nn.Module:
-    """Build the convolution of that name."""
+    """Create a convolution by name."""
     if name not in _CONVS:
         raise ConfigError(
             f"there is no convolution {name!r}{nearest(name, _CONVS)}; known: "
@@ -91,13 +91,13 @@ def make_conv(
                 ) from error
         shown = ", ".join(f"{option}={value!r}" for option, value in kwargs.items())
         raise ConfigError(
-            f"the convolution {name!r} cannot be made with ({shown}): "
+            f"the convolution {name!r} cannot be created with ({shown}): "
             f"{str(error) or type(error).__name__}"
         ) from error
 
 
 def _options(*factories: ConvFactory) -> set[str]:
-    """Return what may be given by name, following ``**kwargs`` as far as they go."""
+    """Return the keyword arguments of a factory, following its ``**kwargs``."""
     options: set[str] = set()
     for factory in factories:
         line = getattr(factory, "__mro__", ())  # of a class
@@ -112,11 +112,11 @@ def _options(*factories: ConvFactory) -> set[str]:
 
 
 class AddEdgeFeatures(torch.nn.Module):
-    r"""A PyG convolution that sees :math:`\mathbf{h}_u + \mathbf{W}_e \mathbf{e}_{uv}`
-    in place of :math:`\mathbf{h}_u` in its messages.
+    r"""A PyG convolution with :math:`\mathbf{h}_u + \mathbf{W}_e \mathbf{e}_{uv}` in
+    place of :math:`\mathbf{h}_u` in its messages.
 
-    For convolutions that have no edge features of their own, add no self-loops and
-    call their neighbour's features ``x_j``.
+    For convolutions that do not support edge features, add no self-loops and name the
+    neighbour's features ``x_j``.
     """
 
     def __init__(self, conv: MessagePassing, in_channels: int, edge_dim: int) -> None:

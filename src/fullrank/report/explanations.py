@@ -27,10 +27,10 @@ def write_explanations(
 
     Args:
         page: The HTML file to write.
-        title: Of the page.
-        explained: One section each.
-        failed: Molecules that have no prediction, and why.
-        provenance: Which model, and what it read.
+        title: Title of the page.
+        explained: The explanations, one section each.
+        failed: Molecules without a prediction, and the reasons.
+        provenance: The model and its input.
     """
     sections = [_section(number, one) for number, one in enumerate(explained, start=1)]
     if failed:
@@ -66,7 +66,7 @@ def _section(number: int, one: Explanation) -> Section:
 
 
 def _largest(one: Explanation) -> list[tuple[str, float]]:
-    """The parts that contribute most."""
+    """The parts with the largest contributions."""
     named = dict(one.descriptors)
     for atom, value in zip(one.mol.GetAtoms(), one.atoms.tolist(), strict=True):
         named[f"atom {atom.GetIdx() + 1} ({atom.GetSymbol()})"] = value

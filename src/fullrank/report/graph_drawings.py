@@ -15,8 +15,8 @@ SIZE = 220
 
 
 def drawer(dataset: "GraphDataset") -> Callable[[int, "Data"], str]:
-    """How to draw graph i of a data set: as a molecule where RDKit can, else as nodes
-    and edges."""
+    """A function that draws graph i of a data set: as a molecule if RDKit can,
+    otherwise as nodes and edges."""
     smiles = (
         dataset.texts("smiles") if "text.smiles.utf8" in dataset.graphs.arrays else None
     )

@@ -58,7 +58,7 @@ REACH = (
     "share of influence of distant nodes is below their share of nodes, their "
     "information is squashed."
 )
-#: How a cell without a number starts; the reason follows.
+#: Prefix of a cell without a number; the reason follows.
 NOT = "–"
 
 Findings = Mapping[str, Sequence["Finding"]]
@@ -72,15 +72,15 @@ def lab_page(
     reaches: Mapping[str, "Reach"] | None = None,
     whole_graphs: Sequence[Section] = (),
 ) -> str:
-    """The page about some models.
+    """Render the page about some models.
 
     Args:
-        title: Of the page.
-        lead: What was examined.
-        findings: Per model what :func:`fullrank.lab.examine` found in each layer.
-        provenance: Where the numbers come from.
-        reaches: Per model what :func:`fullrank.lab.reach` found.
-        whole_graphs: What :mod:`fullrank.report.merging` says of whole graphs.
+        title: Title of the page.
+        lead: Introduction.
+        findings: Results of :func:`fullrank.lab.examine` for each layer, by model.
+        provenance: Origin of the numbers.
+        reaches: Results of :func:`fullrank.lab.reach`, by model.
+        whole_graphs: Sections of :mod:`fullrank.report.merging`.
     """
     sections = [
         Section("At a glance", [_with_footnotes(*glance(findings))]),
@@ -188,7 +188,7 @@ def _by_degree_figure(
         return None
     titles = [f"layer {index + 1}" for index in range(depth)]
     figure = make_subplots(1, depth, shared_yaxes=True, subplot_titles=titles)
-    # The first lines are the widest, so that lines drawn over them leave a rim.
+    # The first lines are the widest, so that lines drawn over them do not hide them.
     widths = [2 + 3 * (len(shown) - 1 - place) for place in range(len(shown))]
     for (model, profiles), color, width in zip(
         shown.items(), cycle(PALETTE), widths, strict=False
@@ -349,5 +349,5 @@ def collision_figure(collision: "Collision") -> "go.Figure":
 
 
 def _step(count: int) -> int:
-    """Ticks at whole numbers, about eight of them."""
+    """About eight ticks at integers."""
     return max(1, count // 8)

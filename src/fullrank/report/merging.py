@@ -1,5 +1,5 @@
-"""The part of the lab's page about whole graphs: which ones a model merges, what that
-costs, and what it cannot count."""
+"""The part of the lab's page about whole graphs: which ones a model merges, the cost of
+merging, and what it cannot count."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -37,11 +37,11 @@ COUNTING = (
 
 @dataclass(frozen=True)
 class WholeGraphs:
-    """What a model does with whole graphs.
+    """Results about a model on whole graphs.
 
     Attributes:
         merging: The graphs that it merges.
-        counting: What it cannot count; or why that was not examined.
+        counting: The patterns it cannot count; or why this was not examined.
     """
 
     merging: "Merging"
@@ -51,7 +51,7 @@ class WholeGraphs:
 def whole_graph_sections(
     studies: Mapping[str, WholeGraphs], dataset: "GraphDataset"
 ) -> list[Section]:
-    """The sections about all models, side by side."""
+    """The sections that compare all models."""
     draw = drawer(dataset)
     merged: list[Block] = [Text(MERGED), Table(*merged_counts(studies))]
     costs = cost_rows(studies, dataset)
@@ -78,7 +78,7 @@ def whole_graph_sections(
 def merged_counts(
     studies: Mapping[str, WholeGraphs],
 ) -> tuple[list[str], list[list[str]]]:
-    """Columns and rows: how many graphs each model merges, by kind."""
+    """Columns and rows: number of graphs that each model merges, by kind."""
     columns = ["model", "graphs", "embeddings", "at 1000 × tolerance"]
     rows = []
     for model, study in studies.items():
@@ -96,7 +96,7 @@ def merged_counts(
 def cost_rows(
     studies: Mapping[str, WholeGraphs], dataset: "GraphDataset"
 ) -> list[list[str]]:
-    """What merging costs, for every model and target that has labels."""
+    """The cost of merging, for every model and target with labels."""
     import torch
 
     rows = []

@@ -46,7 +46,7 @@ class Heading:
 
 @dataclass(frozen=True)
 class Table:
-    """Rows of cells, already written as text."""
+    """Rows of cells, formatted as text."""
 
     columns: Sequence[str]
     rows: Sequence[Sequence[str]]
@@ -81,7 +81,7 @@ class Figure:
 
 @dataclass(frozen=True)
 class Fragment:
-    """HTML that is ready."""
+    """Ready HTML."""
 
     html: str
     kind: ClassVar[str] = "fragment"
@@ -104,10 +104,10 @@ def render_page(
     """The whole page as one string.
 
     Args:
-        title: What the page is about.
+        title: Title of the page.
         lead: One or two sentences under the title.
-        sections: Its parts, in order.
-        provenance: Where the numbers come from, shown at the end.
+        sections: The sections, in order.
+        provenance: Origin of the numbers, shown at the end.
     """
     from markupsafe import Markup
     from plotly.offline import get_plotlyjs
@@ -123,7 +123,7 @@ def render_page(
 
 
 def templates() -> "jinja2.Environment":
-    """The templates beside this file."""
+    """The templates next to this file."""
     import jinja2
 
     return jinja2.Environment(
@@ -134,7 +134,7 @@ def templates() -> "jinja2.Environment":
 
 
 def software() -> dict[str, str]:
-    """What made a page, and when: the end of every provenance."""
+    """Versions and date: the end of every provenance."""
     import torch
     import torch_geometric
 

@@ -248,7 +248,7 @@ def _cell(table: TableResult, row: TableRow, column: TableColumn) -> GridCell:
 def _published(
     table: TableResult, row: str, column: TableColumn
 ) -> PublishedCell | None:
-    """Published are one split, and folds by the protocol gin."""
+    """The published protocols: one split, or folds with gin."""
     if column.protocol == "fair":
         return None
     numbers = (n for n in table.published if (n.row, n.column) == (row, column.name))

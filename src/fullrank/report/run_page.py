@@ -50,8 +50,8 @@ def write_run_page(folder: Path, dataset: GraphDataset, part: str = "test") -> P
     experiment.
 
     Args:
-        folder: Of a finished run, or of an experiment.
-        dataset: What it was trained on.
+        folder: Folder of a finished run or of an experiment.
+        dataset: The training data set.
         part: The part of the split whose predictions are shown.
     """
     runs = open_runs(folder)
@@ -110,7 +110,7 @@ def configuration(config: Config) -> Fragment:
 
 
 def _measures(runs: Sequence[RunFolder], dataset: GraphDataset, folds: bool) -> Table:
-    """One row for each run, and one for all together."""
+    """One row per run, and one for the ensemble."""
     results = [finished_result(run) for run in runs]
     parts = [part for part in PARTS if results[0].graphs[part]]
     measured = [
@@ -170,12 +170,12 @@ def _predictions(predicted: Predicted, dataset: GraphDataset) -> Iterator[Block]
 def _against(
     values: np.ndarray, labels: np.ndarray, width: float | None
 ) -> "go.Figure":
-    """With the band of the points whose true value is in the interval, if any."""
+    """Predicted against true values, with the band of the interval, if any."""
     figure = _figure("true", "predicted")
     ends = np.array([min(values.min(), labels.min()), max(values.max(), labels.max())])
     if width is not None:
         inside = np.abs(values - labels) <= width
-        name = f"{COVERAGE}% interval, holds {inside.mean():.1%}"
+        name = f"{COVERAGE}% interval, contains {inside.mean():.1%}"
         x, y = [*ends, *ends[::-1]], [*(ends - width), *(ends[::-1] + width)]
         figure.add_scatter(x=x, y=y, fill="toself", mode="none", name=name)
     line = {"color": PALETTE[6], "dash": "dot"}

@@ -37,9 +37,9 @@ def write_training_report(
 
     Args:
         page: The HTML file to write.
-        title: Of the page.
-        runs: The run of each model, by the name to show.
-        extra: Further columns of the table: for each column a cell for each model.
+        title: Title of the page.
+        runs: The run of each model, by displayed name.
+        extra: Further columns of the table, with a cell for each model.
     """
     results = {name: finished_result(run) for name, run in runs.items()}
     first, result = next(iter(runs.values())), next(iter(results.values()))

@@ -1,4 +1,4 @@
-"""The HTTP interface: predictions, and what is known about the models."""
+"""The HTTP interface: predictions, and information about the models."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
@@ -22,8 +22,8 @@ from fullrank.serve.predictions import as_csv, as_json, predicted, read_table
 from fullrank.serve.studio import Explained, Question, Studio
 from fullrank.version import __version__
 
-#: Drawings, explanations and the lab: how many are computed at once, for how long, and
-#: how many may wait.
+#: Drawings, explanations and the lab: number of concurrent jobs, time limit in seconds,
+#: and length of the queue.
 ASIDE_AT_ONCE, ASIDE_SECONDS, ASIDE_ROOM = 8, 30.0, 256
 _STATIC = Path(__file__).parent / "static"
 _KINDS = {".html": "text/html", ".css": "text/css", ".js": "text/javascript"}
@@ -39,13 +39,13 @@ _LOCAL = ("localhost", "127.0.0.1", "[::1]", "::1")
 
 @dataclass(frozen=True)
 class Limits:
-    """What one request and all of them together may ask for.
+    """Limits of a single request and of all requests together.
 
     Attributes:
-        upload: Bytes of a request.
-        memory: Bytes of all requests that are being answered.
-        rows: Molecules that may wait for a model.
-        seconds: Until a request is answered.
+        upload: Maximum size of a request in bytes.
+        memory: Maximum total size in bytes of all requests in progress.
+        rows: Maximum number of molecules that wait for a model.
+        seconds: Time limit of a request.
     """
 
     upload: int = 10_000_000
@@ -55,13 +55,13 @@ class Limits:
 
 
 class Problem(BaseModel):
-    """Why a request was not answered."""
+    """The reason why a request failed."""
 
     detail: str
 
 
 class Health(BaseModel):
-    """That the server answers."""
+    """The status of the server."""
 
     status: str = "ok"
     version: str = __version__
@@ -69,7 +69,7 @@ class Health(BaseModel):
 
 
 class Models(BaseModel):
-    """The models that can be asked."""
+    """The available models."""
 
     models: list[ModelCard]
 
@@ -84,8 +84,8 @@ class Unexplained(BaseModel):
     """A molecule whose prediction is to be explained.
 
     Attributes:
-        target: Which target or class; by default the first target, or the class that
-            is predicted.
+        target: The target or class; by default the first target, or the predicted
+            class.
     """
 
     smiles: str = Field(examples=["CCO"])
@@ -102,12 +102,12 @@ class Predictions(BaseModel):
 _PROBLEMS: dict[int | str, dict[str, Any]] = {
     code: {"model": Problem, "description": text}
     for code, text in {
-        400: "The request cannot be read.",
+        400: "The request is malformed.",
         401: "The token is missing or wrong.",
         404: "There is no such model.",
         413: "The request is too large.",
         415: "The body is neither JSON nor CSV.",
-        422: "The request cannot be understood.",
+        422: "The request is invalid.",
         503: "Too many requests are waiting: try again after `Retry-After` seconds.",
         504: "The answer took too long.",
     }.items()
@@ -115,7 +115,7 @@ _PROBLEMS: dict[int | str, dict[str, Any]] = {
 
 
 def problems(*codes: int) -> dict[int | str, dict[str, Any]]:
-    """The errors that an operation documents."""
+    """The documented errors of an operation."""
     return {code: _PROBLEMS[code] for code in (400, 401, *codes)}
 
 
@@ -125,23 +125,23 @@ def create_app(
     token: str | None = None,
     local: bool = True,
 ) -> FastAPI:
-    """The application.
+    """Create the application.
 
     Args:
-        models: What it predicts with, by name.
-        limits: What may be asked for.
-        token: What every request must hold; None for none.
-        local: Whether it is for this machine only, and answers no request that
-            names another host, such as one from a page whose name was bound anew.
+        models: The models by name.
+        limits: Limits of the requests.
+        token: The token that every request must contain; None for no token.
+        local: Whether to serve only this machine and reject requests with another host
+            name, as in DNS rebinding.
     """
     limits = limits or Limits()
     studio = Studio({name: model.predictor for name, model in models.items()})
-    # What is not a prediction waits for nobody's predictions.
+    # Other requests do not wait for predictions.
     aside = Batcher(TimeLimited(studio, ASIDE_SECONDS), list, ASIDE_AT_ONCE, ASIDE_ROOM)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        # Whatever fails or takes its time, does so before the first request.
+        # Fail or load slowly now, not at the first request.
         await asyncio.gather(
             aside.answers([Question("C")]),
             *(model.batcher.answers(["C"]) for model in models.values()),
@@ -173,11 +173,12 @@ def create_app(
 
 
 def _choice(models: Mapping[str, ServedModel]) -> Choice:
-    """How a request chooses a model."""
+    """The query parameter that selects a model."""
 
     async def choose(
         model: Annotated[
-            str | None, Query(description="Its name; by default the first one.")
+            str | None,
+            Query(description="Name of the model; by default the first one."),
         ] = None,
     ) -> ServedModel:
         name = next(iter(models), "") if model is None else model
@@ -195,12 +196,12 @@ def _about(models: Mapping[str, ServedModel]) -> APIRouter:
 
     @router.get("/health", responses=problems())
     async def health() -> Health:
-        """Whether the server answers."""
+        """Check that the server is running."""
         return Health(models=list(models))
 
     @router.get("/models", responses=problems())
     async def list_models() -> Models:
-        """What the models predict, and what they were trained on."""
+        """Describe the models: their predictions and training data."""
         return Models(models=[model.card for model in models.values()])
 
     return router
@@ -208,7 +209,7 @@ def _about(models: Mapping[str, ServedModel]) -> APIRouter:
 
 def _predicting(choose: Choice, limits: Limits) -> APIRouter:
     router = APIRouter()
-    # Either kind of body is read by hand: FastAPI knows one for each operation.
+    # Both kinds of body are parsed here, because FastAPI supports one per operation.
     bodies = {
         "application/json": {"schema": Molecules.model_json_schema()},
         "text/csv": {"schema": {"type": "string"}, "example": "smiles\nC"},
@@ -216,7 +217,7 @@ def _predicting(choose: Choice, limits: Limits) -> APIRouter:
     answers = {
         **problems(404, 413, 415, 422, 503, 504),
         200: {
-            "description": "The predictions; for a table, the table with them.",
+            "description": "The predictions; for a table, added to the table.",
             "content": {"text/csv": {"schema": {"type": "string"}}},
         },
     }
@@ -232,17 +233,17 @@ def _predicting(choose: Choice, limits: Limits) -> APIRouter:
         model: Annotated[ServedModel, Depends(choose)],
         column: Annotated[
             str | None,
-            Query(description="Of the SMILES in a table; by default as in training."),
+            Query(description="Column of the SMILES; by default as in training."),
         ] = None,
     ) -> StreamingResponse:
         """Predict for molecules.
 
-        A molecule that cannot be predicted has a reason in its place.
+        A molecule that cannot be predicted has a reason instead of values.
         """
         kind = request.headers.get("content-type", "").partition(";")[0].strip()
         if kind not in bodies:
             raise HTTPException(
-                415, f"send application/json or text/csv, not {kind or 'nothing'}"
+                415, f"send application/json or text/csv, got {kind or 'nothing'}"
             )
         body = await request.body()
         if kind == "text/csv":
@@ -282,19 +283,19 @@ def _showing(choose: Choice, aside: Batcher, limits: Limits) -> APIRouter:
     async def explain(
         asked: Unexplained, model: Annotated[ServedModel, Depends(choose)]
     ) -> Explained:
-        """Say what each atom and bond contributes to a prediction."""
+        """Compute the contributions of atoms and bonds to a prediction."""
         return await answer(Question(asked.smiles, model.name, asked.target))
 
     @router.post("/lab", responses=problems(413, 422, 503, 504))
     async def lab(asked: LabQuestion) -> LabAnswer:
-        """Look for a second neighbourhood with the same output of a layer."""
+        """Search for a second neighbourhood with the same output of a layer."""
         return await answer(asked)
 
     return router
 
 
 def _page(file: Path) -> Callable[[], Awaitable[Response]]:
-    """A part of the page, read once: no request names a file."""
+    """A file of the page, read at start: requests cannot name files."""
     content, kind = file.read_bytes(), _KINDS[file.suffix]
 
     async def page() -> Response:
@@ -304,7 +305,7 @@ def _page(file: Path) -> Callable[[], Awaitable[Response]]:
 
 
 def _answer_errors(app: FastAPI) -> None:
-    """Turn errors into sentences."""
+    """Convert exceptions to error responses."""
 
     def problem(status: int, detail: str, **headers: str) -> JSONResponse:
         return JSONResponse({"detail": detail}, status, headers)
@@ -315,7 +316,7 @@ def _answer_errors(app: FastAPI) -> None:
 
     @app.exception_handler(TimeoutError)
     async def late(_: Request, error: TimeoutError) -> JSONResponse:
-        return problem(504, "the answer took too long; ask for less at once")
+        return problem(504, "the answer took too long; send a smaller request")
 
     @app.exception_handler(FullrankError)
     async def wrong(_: Request, error: FullrankError) -> JSONResponse:

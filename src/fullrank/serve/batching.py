@@ -1,7 +1,7 @@
-"""Many small requests as few large blocks.
+"""Combines many small requests into few large blocks.
 
-While one block is computed, the requests that arrive meanwhile gather for the next one:
-a lone request does not wait for others, and two hundred share one call of the network.
+Requests that arrive while a block is computed are collected for the next one: a single
+request does not wait for others, and two hundred share one call of the network.
 """
 
 import asyncio
@@ -22,16 +22,16 @@ CLOSING_SECONDS = 5.0
 
 
 class Busy(FullrankError):
-    """More is waiting than there is room for."""
+    """The queue is full."""
 
 
 @dataclass(frozen=True)
 class TimeLimited:
     """A function of a block whose process is killed when it takes too long.
 
-    Nothing else stops RDKit in the middle of a molecule. `map_blocks` then finds the
-    molecule, as it does after a crash. The time is that of the processor: that the
-    machine is busy is no reason to give up.
+    RDKit cannot be interrupted within a molecule in any other way. `map_blocks` then
+    identifies the molecule, as after a crash. CPU time is limited, so that a busy
+    machine does not cause timeouts.
     """
 
     function: Callable[[list[Any]], Any]
@@ -47,7 +47,7 @@ class TimeLimited:
 
 
 def plainly(reason: str) -> str:
-    """What `map_blocks` says of an item, in terms of `TimeLimited`."""
+    """Translate an error of `map_blocks` into one of `TimeLimited`."""
     return "it takes too long" if reason.endswith("(SIGPROF)") else reason
 
 
@@ -61,13 +61,13 @@ class Batcher:
     """Computes an answer for each item, many items at a time.
 
     Args:
-        read: From a block of items to anything, in a process of its own that may
-            crash; it can be pickled, and leaves a `DataError` among the items alone.
-        finish: From what ``read`` returned to a list with an answer for each item,
-            in a thread of this process.
-        at_once: How many items a block has, about.
-        room: How many items may wait.
-        workers: How many processes read.
+        read: Maps a block of items to any result, in a separate process that may crash;
+            must be picklable, and must keep any `DataError` among the items.
+        finish: Maps the result of ``read`` to a list with an answer for each item, in a
+            thread of this process.
+        at_once: Approximate number of items per block.
+        room: Maximum number of waiting items.
+        workers: Number of processes for ``read``.
     """
 
     def __init__(
@@ -86,13 +86,13 @@ class Batcher:
         self._thread = threading.Thread(target=self._work, daemon=True)
 
     async def answers(self, items: Sequence[Any]) -> list[Any]:
-        """The answer to each item, at most ``at_once`` of them.
+        """The answer to each item; at most ``at_once`` items.
 
         Raises:
-            Busy: If there is no room for them.
+            Busy: If the queue is full.
         """
         if self._waiting + len(items) > self.room:
-            raise Busy(f"{self._waiting:,} rows are waiting already; try again soon")
+            raise Busy(f"{self._waiting:,} rows are already waiting; try again soon")
         if self._thread.ident is None:
             self._thread.start()
         self._waiting += len(items)
@@ -104,9 +104,9 @@ class Batcher:
             self._waiting -= len(items)
 
     def close(self) -> None:
-        """End the thread and its processes, after what is waiting.
+        """Finish all waiting items, then end the thread and its processes.
 
-        What takes longer ends with this process.
+        If this takes too long, they end with this process.
         """
         self._jobs.put(None)
         if self._thread.ident is not None:
@@ -119,16 +119,16 @@ class Batcher:
                 for made in map_blocks(self._read, self._blocks(), self._workers):
                     _settle(self._sent.popleft(), self._finish, made)
                 open_to_jobs = False
-            except Exception as error:  # a bug: these jobs fail, the next ones may not
+            except Exception as error:  # a bug: only these jobs fail
                 while self._sent:
                     for job in self._sent.popleft():
                         job.answer.set_exception(error)
 
     def _blocks(self) -> Iterator[list[Any]]:
-        """Blocks of items, until there will be no more.
+        """Yield blocks of items until the batcher is closed.
 
-        `map_blocks` hands out a result only when it has the next block, so that while
-        no job waits, the next one is a block of nothing.
+        `map_blocks` returns a result only when it has the next block, so an empty block
+        is yielded while no job is waiting.
         """
         while True:
             jobs = self._gather(wait=not any(self._sent))
@@ -146,7 +146,7 @@ class Batcher:
                 job = self._jobs.get(block=wait and not jobs)
                 if job is None:
                     if jobs:
-                        self._jobs.put(None)  # for next time
+                        self._jobs.put(None)  # for the next call
                     return jobs or None
                 if job.answer.set_running_or_notify_cancel():
                     jobs.append(job)
@@ -157,7 +157,7 @@ class Batcher:
 
 
 def _settle(jobs: list[_Job], finish: Callable[[Any], list[Any]], made: Any) -> None:
-    """Give each job its part of the answers."""
+    """Distribute the answers among the jobs."""
     if not jobs:
         return
     try:

@@ -1,4 +1,4 @@
-"""What stands before every request: the token, and how much may be uploaded."""
+"""Checks before every request: the token, and the size of uploads."""
 
 import base64
 import binascii
@@ -19,11 +19,11 @@ class Guard:
     """Refuses requests without the token, and bodies that are too long.
 
     Args:
-        app: What answers the others.
-        token: As ``Authorization: Bearer TOKEN``, or as the password of HTTP basic
-            authentication, which browsers ask for; None lets everybody in.
-        upload: The most bytes of one body.
-        memory: The most bytes of all bodies that are being answered.
+        app: The application that answers all other requests.
+        token: Expected as ``Authorization: Bearer TOKEN``, or as the password of HTTP
+            basic authentication, which browsers support; None for no token.
+        upload: Maximum size of a body in bytes.
+        memory: Maximum total size in bytes of the bodies in progress.
     """
 
     def __init__(self, app: App, token: str | None, upload: int, memory: int) -> None:
@@ -39,7 +39,7 @@ class Guard:
             _given(headers.get(b"authorization", b"")), self.token.encode()
         ):
             refusal = JSONResponse(
-                {"detail": "this server needs its token"},
+                {"detail": "this server requires a token"},
                 401,
                 {"WWW-Authenticate": 'Basic realm="fullrank", charset="UTF-8"'},
             )
@@ -55,11 +55,13 @@ class Guard:
             self.held += size
             if taken > self.upload:
                 raise HTTPException(
-                    413, f"a request may have {self.upload:,} bytes at most"
+                    413, f"a request may have at most {self.upload:,} bytes"
                 )
             if self.held > self.memory:
                 raise HTTPException(
-                    503, "too much is being uploaded; try again", {"Retry-After": "1"}
+                    503,
+                    "too much data is being uploaded; try again",
+                    {"Retry-After": "1"},
                 )
             return message
 
@@ -70,7 +72,7 @@ class Guard:
 
 
 def _given(authorization: bytes) -> bytes:
-    """The token in the header, or nothing."""
+    """The token in the header, or empty."""
     scheme, _, value = authorization.partition(b" ")
     if scheme.lower() == b"bearer":
         return value.strip()

@@ -1,7 +1,7 @@
-"""The paper in one's hands: a neighbourhood in the plane, and what a layer makes of it.
+"""An interactive experiment: a layer on a neighbourhood in the plane.
 
 Everything is computed with `fullrank.lab`, by running the layer. A second neighbourhood
-is shown only if the layer, run on both, gives the same output.
+is shown only if the layer has the same output for both.
 """
 
 from functools import lru_cache
@@ -15,10 +15,10 @@ from fullrank.lab.precision import frozen_copy
 from fullrank.nn.conv.base import RankConv
 from fullrank.nn.resolver import make_conv
 
-#: Wider than eight neighbours in the plane have coordinates: with fewer outputs every
-#: layer collides, which is counting.
+#: More outputs than eight neighbours in the plane have coordinates: with fewer, every
+#: layer has collisions, by counting dimensions.
 WIDTH = 18
-#: How far the second neighbourhood is from every reordering of the first.
+#: Minimum distance of the second neighbourhood from every permutation of the first.
 DISTANCE = 1.0
 STARTS = 8
 QUANTITIES = ("rank M", "rank H", "rank R", "kept")
@@ -31,11 +31,11 @@ class LabQuestion(BaseModel):
     """A layer with random weights, and a node with its neighbours in the plane.
 
     Attributes:
-        layer: The name of a layer.
-        s: How many aggregators ``expc``, or heads ``gat``, has.
-        re_sum: Whether the MLP runs before the sum, in ``expc`` and ``combc``.
+        layer: Name of the layer.
+        s: Number of aggregators of ``expc``, or of heads of ``gat``.
+        re_sum: Whether to apply the MLP before the sum, in ``expc`` and ``combc``.
         points: The node, then its neighbours.
-        seed: Of the weights.
+        seed: Seed of the weights.
     """
 
     layer: Literal["gcn", "gin0", "gat", "expc", "combc"] = "gcn"
@@ -48,7 +48,7 @@ class LabQuestion(BaseModel):
 
 
 class Quantity(BaseModel):
-    """A number that the lab measured, or why it could not."""
+    """A number measured by the lab, or the reason why it is missing."""
 
     name: str
     value: float | None
@@ -56,22 +56,23 @@ class Quantity(BaseModel):
 
 
 class LabAnswer(BaseModel):
-    """What the layer makes of the neighbourhood.
+    """The result of an experiment.
 
     Attributes:
-        found: Whether a second neighbourhood has the same output.
-        second: Its node and neighbours, if so.
-        gap: How far the outputs are apart; if nothing was found, how close they came.
-        distance: How far the two neighbourhoods are apart in any order.
-        starts: How many searches were begun.
-        outputs: The layer's output for the first, and for the second if found.
-        free: How many coordinates the neighbours have.
-        sensed: On how many of them the output depends.
-        ranks: The ranks of the coefficients M, of the features H, of M H, and how much
-            of the rank of H is kept.
-        coefficients: M: a row for each aggregator, a column for each point.
-        sums: For each dimension of the output whether it sums each of the points;
-            None for layers without Re-SUM, whose dimensions sum all of them.
+        found: Whether a second neighbourhood with the same output was found.
+        second: Its node and neighbours, if found.
+        gap: Difference of the outputs; the smallest one reached if none was found.
+        distance: Distance of the two neighbourhoods, minimised over permutations.
+        starts: Number of searches.
+        outputs: The layer's output for the first neighbourhood, and for the second if
+            found.
+        free: Number of coordinates of the neighbours.
+        sensed: Number of coordinates that the output depends on.
+        ranks: The ranks of the coefficients M, of the features H and of M H, and the
+            rank kept.
+        coefficients: M, with a row for each aggregator and a column for each point.
+        sums: Whether each dimension of the output sums each of the points; None for
+            layers without Re-SUM, whose dimensions sum all points.
     """
 
     found: bool
@@ -88,7 +89,7 @@ class LabAnswer(BaseModel):
 
 
 def experiment(question: LabQuestion) -> LabAnswer:
-    """Look for a second neighbourhood, and measure ranks and sampling."""
+    """Search for a second neighbourhood, and measure ranks and sampling."""
     layer = plane_layer(question.layer, question.s, question.re_sum, question.seed)
     first = Neighborhood(torch.tensor(question.points, dtype=torch.float64))
     found = collide(layer, first, distance=DISTANCE, starts=STARTS)
@@ -128,7 +129,7 @@ def experiment(question: LabQuestion) -> LabAnswer:
 
 @lru_cache(maxsize=64)
 def plane_layer(name: str, s: int, re_sum: bool, seed: int) -> RankConv:
-    """A layer from the plane, always with the same weights."""
+    """A layer with two input features and reproducible weights."""
     options: dict[str, dict[str, Any]] = {
         "gat": {"heads": s},
         "expc": {"num_aggregators": s, "re_sum": re_sum},

@@ -17,7 +17,7 @@ from fullrank.errors import DataError
 from fullrank.serve.batching import Busy
 from fullrank.serve.models import Prediction, ServedModel
 
-#: How many blocks of one request are under way, so that no process waits for it.
+#: Number of blocks of one request in progress, so that no process is idle.
 BLOCKS_AHEAD = 3
 _BLOCK = TypeAdapter(list[Prediction])
 
@@ -27,9 +27,9 @@ class Table:
     """An uploaded table.
 
     Attributes:
-        header: Its columns without those that predictions replace.
-        cells: Of these columns, for each row.
-        smiles: For each row the molecule, or why it is not a row of the table.
+        header: Its columns, except those that predictions replace.
+        cells: The cells of these columns, for each row.
+        smiles: The molecule of each row, or the reason why the row is rejected.
     """
 
     header: list[str]
@@ -38,10 +38,10 @@ class Table:
 
 
 def read_table(body: bytes, model: ServedModel, column: str | None) -> Table:
-    """The table in a request.
+    """Read the table of a request.
 
     Args:
-        column: That of the SMILES; by default as in the model's training.
+        column: Column of the SMILES; by default as in training.
     """
     try:
         text = body.decode("utf-8-sig")
@@ -62,8 +62,8 @@ def read_table(body: bytes, model: ServedModel, column: str | None) -> Table:
 async def predicted(
     model: ServedModel, smiles: Sequence[Any], seconds: float
 ) -> AsyncIterator[list[list[Any]]]:
-    """Blocks of rows; the first one is there when this returns, so that a server that
-    is busy or slow still says so."""
+    """Blocks of rows. The first one is computed before this returns, so that a busy
+    server can still answer with an error status."""
     deadline = asyncio.get_running_loop().time() + seconds
     blocks = deque(batched(smiles, model.batcher.at_once))
     first: list[list[Any]] = []
@@ -81,7 +81,7 @@ async def _stream(
     deadline: float,
     late: list[Any],
 ) -> AsyncIterator[list[list[Any]]]:
-    """The first rows and those of all blocks, with ``late`` for rows that are late."""
+    """The rows of all blocks; ``late`` replaces rows that exceed the time limit."""
     if first:
         yield first
     under_way: deque[tuple[int, asyncio.Task[list[list[Any]]]]] = deque()
@@ -104,7 +104,7 @@ async def _stream(
 
 
 async def _patiently(model: ServedModel, block: list[Any]) -> list[list[Any]]:
-    """The rows of a block, as soon as there is room for it."""
+    """The rows of a block, computed as soon as the queue has room."""
     while True:
         with suppress(Busy):
             return await model.batcher.answers(block)
@@ -114,7 +114,7 @@ async def _patiently(model: ServedModel, block: list[Any]) -> list[list[Any]]:
 async def as_csv(
     model: ServedModel, table: Table, blocks: AsyncIterator[list[list[Any]]]
 ) -> AsyncIterator[str]:
-    """The table with the columns of the predictions."""
+    """The table with the predictions as further columns, as CSV."""
     yield table_text([[*table.header, *model.columns]])
     cells = iter(table.cells)
     async for rows in blocks:
@@ -124,7 +124,7 @@ async def as_csv(
 async def as_json(
     model: ServedModel, smiles: Iterable[str], blocks: AsyncIterator[list[list[Any]]]
 ) -> AsyncIterator[bytes]:
-    """The text of `fullrank.serve.app.Predictions`."""
+    """The JSON text of `fullrank.serve.app.Predictions`."""
     given = iter(smiles)
     yield b'{"model":' + TypeAdapter(str).dump_json(model.name) + b',"predictions":['
     separator = b""

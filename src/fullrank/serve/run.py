@@ -1,4 +1,4 @@
-"""A server that listens until it is told to end."""
+"""Running the server until a signal stops it."""
 
 import signal
 import socket
@@ -9,12 +9,12 @@ from fastapi import FastAPI
 
 from fullrank.errors import ConfigError
 
-#: How long running requests may take after the server was told to end.
+#: Seconds that running requests may take after a signal to stop.
 GRACE_SECONDS = 10
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A socket that listens; port 0 takes any that is free."""
+    """Open a listening socket; port 0 selects any free port."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         return socket.create_server((host, port), family=family)
@@ -23,16 +23,16 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 def address(listening: socket.socket) -> str:
-    """What a browser on this machine opens."""
+    """The URL for a browser on this machine."""
     host, port = listening.getsockname()[:2]
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
 def serve(app: FastAPI, listening: socket.socket, ready: Callable[[], None]) -> None:
-    """Answer requests until SIGTERM or Ctrl-C; those that are running finish first.
+    """Answer requests until SIGTERM or Ctrl-C, then finish the running ones.
 
     Args:
-        ready: Called when requests are answered.
+        ready: Called when the server accepts requests.
     """
     config = uvicorn.Config(
         app,
@@ -40,7 +40,7 @@ def serve(app: FastAPI, listening: socket.socket, ready: Callable[[], None]) -> 
         timeout_graceful_shutdown=GRACE_SECONDS,
         server_header=False,
     )
-    # uvicorn raises the signals again that it has obeyed.
+    # uvicorn raises handled signals again.
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: None)
     _Server(config, ready).run(sockets=[listening])

@@ -1,4 +1,4 @@
-"""What takes long or may crash: drawings, explanations, and the lab's experiments."""
+"""Jobs that are slow or may crash: drawings, explanations, lab experiments."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from fullrank.serve.lab import LabAnswer, LabQuestion, experiment
 from fullrank.train.predict import Predictor
 
 WIDTH, HEIGHT = 300, 220
-#: RDKit's drawings of larger molecules take seconds, and show nothing.
+#: Drawings of larger molecules take seconds and are illegible.
 MOST_ATOMS = 300
 
 
@@ -23,8 +23,8 @@ class Question:
 
     Attributes:
         smiles: The molecule.
-        model: Whose prediction is explained; None draws the molecule alone.
-        target: Which target or class is explained; see `Predictor.explain`.
+        model: The model whose prediction is explained; None for a drawing only.
+        target: The target or class to explain; see `Predictor.explain`.
     """
 
     smiles: str
@@ -33,25 +33,26 @@ class Question:
 
 
 class Part(BaseModel):
-    """A named part of a molecule and what it contributes."""
+    """A named part of a molecule and its contribution."""
 
     name: str
     contribution: float
 
 
 class Explained(BaseModel):
-    """What each part of a molecule contributes to a prediction.
+    """The contributions of the parts of a molecule to a prediction.
 
     Attributes:
-        target: What is predicted: a target or a class.
+        target: The explained target or class.
         scale: The unit of the contributions, or ``logit``.
         base: The prediction for the same graph without features.
-        value: The prediction; the base and all contributions add up to it.
-        atoms: In the order of the SMILES.
-        bonds: In RDKit's order.
-        descriptors: The molecule's descriptors, if the model reads any.
-        unexplained: What is missing from the sum by numerical integration.
-        svg: The molecule, orange where it raises the prediction, blue where it lowers.
+        value: The prediction, which is the sum of the base and all contributions.
+        atoms: Contributions of the atoms, in the order of the SMILES.
+        bonds: Contributions of the bonds, in RDKit's order.
+        descriptors: Contributions of the descriptors, if the model uses any.
+        unexplained: Error of the sum, due to numerical integration.
+        svg: Drawing of the molecule, orange where it raises the prediction, blue where
+            it lowers it.
     """
 
     target: str
@@ -67,7 +68,7 @@ class Explained(BaseModel):
 
 @dataclass(frozen=True)
 class Studio:
-    """Answers questions in a process of its own.
+    """Answers questions in a separate process.
 
     Attributes:
         predictors: The models, by name.
@@ -85,7 +86,9 @@ class Studio:
             return experiment(question)
         mol = molecule(question.smiles)
         if mol.GetNumAtoms() > MOST_ATOMS:
-            raise DataError(f"{mol.GetNumAtoms()} atoms are too many for a drawing")
+            raise DataError(
+                f"a molecule of {mol.GetNumAtoms()} atoms is too large to draw"
+            )
         with rdkit_failures(question.smiles):
             if question.model is None:
                 return _plain(mol)

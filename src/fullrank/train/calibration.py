@@ -1,13 +1,14 @@
-r"""How sure a model is, from graphs that it was neither trained nor chosen on.
+r"""Uncertainty of a model, calibrated on graphs used neither for training nor for
+selection.
 
 Regression: split-conformal intervals. With the errors :math:`e_1 \dots e_n` of the
 calibration graphs, the interval :math:`\hat{y} \pm e_{(k)}` with the :math:`k`-th
-smallest error, :math:`k = \lceil (n + 1) c \rceil`, holds the true value of a new graph
-with a probability of at least :math:`c`, whatever the model is, if the new graph comes
-from where the calibration graphs came from.
+smallest error, :math:`k = \lceil (n + 1) c \rceil`, contains the true value of a new
+graph with a probability of at least :math:`c`, for any model, if the new graph is drawn
+from the distribution of the calibration graphs.
 
-Classes: the logits are stretched and moved (Platt), or stretched (temperature), so that
-the probabilities of the calibration graphs are as likely as they can be.
+Classification: the logits are scaled and shifted (Platt), or only scaled (temperature),
+to maximise the likelihood of the calibration labels.
 """
 
 import math
@@ -27,24 +28,24 @@ from fullrank.errors import ConfigError
 if TYPE_CHECKING:
     from fullrank.train.model import Model
 
-#: How many graphs a model keeps for its calibration.
+#: Maximum number of calibration graphs stored with a model.
 MOST_GRAPHS = 10_000
-#: The coverage, in percent, of the intervals that are measured and drawn.
+#: Coverage in percent of the intervals that are evaluated and plotted.
 COVERAGE = 90
-_SMALLEST = 1e-7  # probability that is told from 0
+_SMALLEST = 1e-7  # probabilities are clipped to at least this
 
 
 def conformal_quantile(errors: np.ndarray, coverage: float) -> float:
     """The error that new graphs exceed with a probability of at most 1 - ``coverage``.
 
-    Infinite where there are too few errors to say.
+    Infinite if there are too few errors.
 
     Args:
-        errors: Of the calibration graphs; NaN does not count.
+        errors: Errors of the calibration graphs; NaN is ignored.
         coverage: Between 0 and 1.
     """
     known = np.sort(errors[~np.isnan(errors)])
-    # Not 0.9 * 10 = 9.000000000000002, which would be one more.
+    # Rounded, because ceil(9.000000000000002) would be 10.
     place = math.ceil(round((len(known) + 1) * coverage, 9))
     return float(known[place - 1]) if place <= len(known) else math.inf
 
@@ -54,10 +55,10 @@ class Calibration:
     """Predictions for calibration graphs and their labels.
 
     Attributes:
-        task: Of the model.
-        targets: Their names.
+        task: The task of the model.
+        targets: Names of the targets.
         predictions: Values ``[n, T]``, or probabilities ``[n, T]`` or ``[n, C]``.
-        labels: ``[n, T]`` where NaN is missing, or classes ``[n]``.
+        labels: ``[n, T]`` with NaN for missing ones, or classes ``[n]``.
     """
 
     task: str
@@ -66,14 +67,14 @@ class Calibration:
     labels: np.ndarray
 
     def half_widths(self, coverage: float) -> np.ndarray:
-        """What to add to and subtract from each prediction: ``[T]``.
+        """Half the width of the interval of each target: ``[T]``.
 
         Args:
             coverage: In percent, 1 to 99.
         """
         if self.task != "regression":
             raise ConfigError(
-                f"intervals are for regression; a model of {self.task} predicts "
+                f"intervals are for regression; a {self.task} model predicts "
                 f"probabilities, which are calibrated"
             )
         check_coverage(coverage)
@@ -83,14 +84,14 @@ class Calibration:
             if math.isinf(width):
                 count = int((~np.isnan(column)).sum())
                 raise ConfigError(
-                    f"{count} calibration values of {target!r} are too few for an "
-                    f"interval of {coverage:g}%: it needs at least "
+                    f"{count} calibration values of {target!r} are too few for a "
+                    f"{coverage:g}% interval: it needs at least "
                     f"{math.ceil(round(coverage / (100 - coverage), 9))}"
                 )
         return np.array(widths)
 
     def calibrated(self, probabilities: Tensor) -> Tensor:
-        """Probabilities as often right as they say: ``[G, T]`` or ``[G, C]``."""
+        """Calibrated probabilities: ``[G, T]`` or ``[G, C]``."""
         factor, summand = (values.to(probabilities) for values in self.parameters)
         if self.task == "multiclass":
             return (_log(probabilities) * factor).softmax(dim=1)
@@ -98,7 +99,7 @@ class Calibration:
 
     @cached_property
     def parameters(self) -> tuple[Tensor, Tensor]:
-        """What logits are multiplied with and what is added to them: ``[T]`` each."""
+        """Factors and offsets of the logits: ``[T]`` each."""
         if self.task == "multiclass":
             fitted = [(_fit_temperature(self.predictions, self.labels), 0.0)]
         else:
@@ -108,8 +109,8 @@ class Calibration:
         return factor, summand
 
     def worth(self, predictions: Tensor, labels: np.ndarray) -> dict[str, float]:
-        """What the calibration does for other graphs: the coverage of intervals, or
-        the log loss before and after."""
+        """Evaluate the calibration on other graphs: the coverage of intervals, or the
+        log loss before and after."""
         if self.task == "regression":
             try:
                 widths = self.half_widths(COVERAGE)
@@ -125,8 +126,8 @@ class Calibration:
 
 
 def calibration_of(models: "Sequence[Model]") -> Calibration | None:
-    """What the models predict together for graphs that were set aside for this purpose;
-    None if they have none, or not the same ones."""
+    """The calibration of models that predict together; None if they have no calibration
+    graphs, or different ones."""
     kept = [model.kept for model in models]
     if any("calibration_graphs" not in each for each in kept):
         return None
@@ -146,10 +147,10 @@ def calibration_of(models: "Sequence[Model]") -> Calibration | None:
 
 
 def check_coverage(coverage: float) -> None:
-    """Refuse what is not a coverage in percent."""
+    """Refuse a coverage outside 1 to 99 percent."""
     if not 1 <= coverage <= 99:
         raise ConfigError(
-            f"the coverage of an interval is between 1 and 99 percent, got {coverage:g}"
+            f"the coverage of an interval must be 1 to 99 percent, got {coverage:g}"
         )
 
 
@@ -161,7 +162,7 @@ def _fit_platt(probabilities: np.ndarray, labels: np.ndarray) -> tuple[float, fl
     ones, zeros = positive.sum(), (~positive).sum()
     if not ones or not zeros:
         return 1.0, 0.0
-    # His smoothed targets keep the fit finite where the classes are separated.
+    # Platt's smoothed targets keep the fit finite if the classes are separable.
     target = np.where(positive, (ones + 1) / (ones + 2), 1 / (zeros + 2))
 
     def loss(parameters: np.ndarray) -> tuple[float, np.ndarray]:
@@ -186,7 +187,7 @@ def _fit_temperature(probabilities: np.ndarray, labels: np.ndarray) -> float:
 
 
 def _log_loss(probabilities: np.ndarray, labels: np.ndarray) -> float:
-    """The mean of -log of the probability of what is true, where that is known."""
+    """The mean negative log-likelihood of the known labels."""
     small = 1e-12
     p = probabilities.clip(small, 1 - small)
     if labels.ndim == 1:

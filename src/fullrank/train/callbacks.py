@@ -1,4 +1,4 @@
-"""Callbacks for what Lightning's own cannot do: resume bit for bit after a kill at any
+"""Callbacks that Lightning does not provide: resume bit for bit after a kill at any
 time, and stop between two batches."""
 
 import hashlib
@@ -35,7 +35,7 @@ def load_checkpoint(file: Path, run: str) -> dict[str, Any]:
         raise
     except Exception as error:
         reason = str(error).partition("\n")[0] or type(error).__name__
-        raise RunError(f"{file} is not a checkpoint of fullrank: {reason}") from None
+        raise RunError(f"{file} is not a fullrank checkpoint: {reason}") from None
     if found != run:
         raise RunError(
             f"{file} belongs to the run {found}, not to {run}, and has another "
@@ -45,7 +45,7 @@ def load_checkpoint(file: Path, run: str) -> dict[str, Any]:
 
 
 def with_checksum(content: bytes) -> bytes:
-    """The bytes of a checkpoint: those of torch, then their SHA-256."""
+    """The bytes of a checkpoint: torch's bytes, then their SHA-256."""
     return content + _MARK + hashlib.sha256(content).hexdigest().encode()
 
 
@@ -72,7 +72,7 @@ class AtomicCheckpointIO(TorchCheckpointIO):
     ) -> None:
         file = Path(path)
         file.parent.mkdir(parents=True, exist_ok=True)
-        # Not directly to the file, because torch hides the reason of an OSError.
+        # Not directly to the file, because torch hides the cause of an OSError.
         buffer = io.BytesIO()
         torch.save(checkpoint, buffer)
         with replacing(file, "wb") as stream:
@@ -83,7 +83,8 @@ class AtomicCheckpointIO(TorchCheckpointIO):
 
 
 class EpochLogger(Logger):
-    """Collects what callbacks log besides the metrics of the module, for `EpochLog`."""
+    """Collects values logged by callbacks, besides the module's metrics, for
+    `EpochLog`."""
 
     name = version = None
 
@@ -96,7 +97,7 @@ class EpochLogger(Logger):
             self.logged |= metrics
 
     def log_hyperparams(self, *_: Any, **__: Any) -> None:
-        """Nothing to do: the run folder has the configuration."""
+        """Do nothing: the run folder contains the configuration."""
 
 
 class EpochLog(Checkpoint):
@@ -174,8 +175,9 @@ def _saving(run: RunFolder) -> dict[str, Any]:
 
 
 class ExactResume(Callback):
-    """Adds to each checkpoint what Lightning does not save: the id of the run, the
-    states of all random number generators, and whether training was stopped early."""
+    """Adds state that Lightning does not save to each checkpoint: the id of the run,
+    the states of all random number generators, and whether training was stopped
+    early."""
 
     def __init__(self, run: RunFolder) -> None:
         self.run = run

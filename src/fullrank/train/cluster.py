@@ -42,13 +42,13 @@ def connect(address: str) -> Any:
 
 
 def _data_folders() -> dict[str, str]:
-    """Where every node looks for data: as here."""
+    """The environment variables for data folders, passed on to every node."""
     names = (ROOT_VARIABLE, MIRROR_VARIABLE)
     return {name: os.environ[name] for name in names if name in os.environ}
 
 
 def _check_that_it_answers(address: str) -> None:
-    """Ray itself would try for minutes."""
+    """Fail early: Ray itself would retry for minutes."""
     host, _, port = address.removeprefix("ray://").rpartition(":")
     try:
         socket.create_connection((host, int(port)), _SECONDS_TO_ANSWER).close()
@@ -59,5 +59,5 @@ def _check_that_it_answers(address: str) -> None:
     except OSError as error:
         raise RunError(
             f"no Ray cluster answers at {address!r} ({error.strerror or error}); "
-            f"`ray status` on the cluster's head says its address"
+            f"`ray status` on the cluster's head node shows its address"
         ) from None

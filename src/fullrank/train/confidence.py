@@ -1,4 +1,4 @@
-"""What a trained model keeps, so that its predictions can say how sure they are."""
+"""Data that a trained model stores to estimate the confidence of its predictions."""
 
 import numpy as np
 import torch
@@ -13,13 +13,13 @@ from fullrank.train.model import Model
 def add_confidence(
     model: Model, dataset: GraphDataset, split: Split, similarity: bool
 ) -> dict[str, float]:
-    """Add the calibration, and what the training molecules were like, to a model.
+    """Add the calibration, and a summary of the training molecules, to a model.
 
     Args:
-        similarity: Whether it keeps fingerprints of training molecules.
+        similarity: Whether to store fingerprints of training molecules.
 
     Returns:
-        What the calibration is worth on the test part, if there are both.
+        Metrics of the calibration on the test part, if there are both.
     """
     seen = seen_in(dataset, split.train)
     model.spec = model.spec.model_copy(update={"seen": seen})
@@ -43,7 +43,7 @@ def add_confidence(
 
 @torch.no_grad()
 def _outputs(model: Model, dataset: GraphDataset, chosen: np.ndarray) -> Tensor:
-    """What the network gives for these graphs: ``[G, C]``."""
+    """The network's outputs for these graphs: ``[G, C]``."""
     model.eval()
     loader = PackedLoader(dataset.graphs, chosen, batch_size=256)
     return torch.cat([model(model.ready(batch)).cpu() for batch in loader])

@@ -1,4 +1,4 @@
-"""The typed configuration of an experiment, and what identifies its runs."""
+"""The typed configuration of an experiment, and the identity of its runs."""
 
 import hashlib
 import json
@@ -36,7 +36,7 @@ from fullrank.nn.coefficients.tanh import INITS
 from fullrank.nn.models.graph_net import HEADS, READOUTS
 from fullrank.train.estimators import ESTIMATORS
 
-# What `model.s` is called by the convolutions that have it.
+# The convolutions that have `model.s`, and the name of their argument.
 AGGREGATORS = {
     "expc": "num_aggregators",
     "expc-continuous": "num_aggregators",
@@ -44,15 +44,15 @@ AGGREGATORS = {
     "gat": "heads",
     "gatv2": "heads",
 }
-# What the convolutions that read structure find in data.structure, and an example.
+# The convolutions that read data.structure, its type, and an example.
 STRUCTURAL = {
     "expc-structural": (StructureOptions, "{hops: 2}"),
     "combc-structural": (StructureOptions, "{hops: 2}"),
     "expc-continuous": (ContinuousStructureOptions, "{kind: continuous}"),
 }
-# What has an MLP before or after the sum, and coefficients that start as `init` says.
+# The convolutions with the keys `re_sum` and `init`.
 RANK_CONVS = ("expc", "combc", *STRUCTURAL)
-# Models with a name of their own, and the keys that mean something to them.
+# Models other than GraphNet, and the keys that apply to them.
 NAMED_MODELS = sorted({*network_names(), *ESTIMATORS} - {"graph-net"})
 _OF_NAMED_MODELS = ("name", "args", "layers", "hidden", "dropout")
 FOLDS = ("gin", "fair")
@@ -210,17 +210,17 @@ class ModelConfig(Options):
 
     @property
     def label(self) -> str:
-        """What runs are called by: the name of the model, or the convolution."""
+        """The label of runs: the name of the model, or the convolution."""
         return self.name or self.conv
 
     @property
     def arguments(self) -> dict[str, Any]:
-        """What the convolution is called with beside its sizes."""
+        """The arguments of the convolution besides its sizes."""
         return {**self.conv_args, **self._named}
 
     @property
     def _named(self) -> dict[str, Any]:
-        """`s`, `re_sum` and `init` as the convolution calls them, where given."""
+        """`s`, `re_sum` and `init` under the convolution's names, where given."""
         named = {
             AGGREGATORS.get(self.conv, "s"): self.s,
             "re_sum": self.re_sum,
@@ -360,31 +360,32 @@ class Config(Options):
         return self
 
     def load_data(self, labelled: bool = True, progress: bool = True) -> GraphDataset:
-        """The data set, with the descriptors that the model reads."""
+        """Load the data set, with the descriptors that the model uses."""
         return self.data.load(labelled, progress, self.model.descriptors or ())
 
     def changed(self, **sections: Mapping[str, Any] | Any) -> "Config":
-        """The same with some values changed: ``changed(model={"s": 4}, seeds=[1])``."""
+        """A copy with some values changed: ``changed(model={"s": 4}, seeds=[1])``."""
         values = self.model_dump()
         for name, new in sections.items():
             values[name] = {**values[name], **new} if isinstance(new, Mapping) else new
         return parse(values)
 
     def text(self, every_key: bool = False) -> str:
-        """The configuration as YAML, with all defaults; ``every_key`` also if None."""
+        """The configuration as YAML, with all defaults; ``every_key`` includes None."""
         values = self.model_dump(mode="json", exclude_none=not every_key)
         return yaml.safe_dump(values, sort_keys=False, allow_unicode=True)
 
     def determining(self) -> dict[str, Any]:
-        """All that determines the result of a run beside the content of its data."""
-        # Without what is None, so that a new option leaves the names of old runs alone.
+        """The values that determine the result of a run, besides the content of its
+        data."""
+        # Without None, so that new options do not change the ids of old runs.
         values = self.model_dump(
             mode="json",
             exclude_none=True,
             exclude={"compute": True, "runs": True, "data": True},
         )
         values["data"] = self.data.determining()
-        values["split"].pop("folder", None)  # its content counts, see `Identity`
+        values["split"].pop("folder", None)  # its content is hashed, see `Identity`
         if self.training.start is not None:
             values["training"]["start"] = content_digest(self.training.start)
         if self.schedule.name in ("constant", "step"):
@@ -393,12 +394,12 @@ class Config(Options):
 
     @property
     def digest(self) -> str:
-        """A hash of what determines the result beside the content of the data."""
+        """A hash of :meth:`determining`."""
         return digest_of(self.determining())
 
     @property
     def experiment_digest(self) -> str:
-        """The same for all seeds and folds of an experiment."""
+        """A hash that is the same for all seeds and folds of an experiment."""
         values = self.determining()
         values["split"].pop("fold", None)
         del values["seeds"]
@@ -406,7 +407,7 @@ class Config(Options):
 
 
 def digest_of(values: Any) -> str:
-    """A hash of what JSON can hold."""
+    """A hash of a JSON-serialisable value."""
     text = json.dumps(values, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()
 
@@ -432,7 +433,7 @@ def load_config(file: str | Path, changes: Iterable[str] = ()) -> Config:
 
 
 def parse(values: Any) -> Config:
-    """Check values and fill in defaults, or say what is wrong with which key."""
+    """Check values and fill in defaults; errors name the key."""
     try:
         return Config.model_validate(values)
     except ValidationError as error:
@@ -440,7 +441,7 @@ def parse(values: Any) -> Config:
 
 
 def read_values(text: str, name: str) -> dict[str, Any]:
-    """The values in a YAML text, not checked yet; ``name`` is for messages."""
+    """The unchecked values of a YAML text; ``name`` is for messages."""
     try:
         values = parse_yaml(text)
     except ValueError as error:
@@ -460,7 +461,7 @@ def change_values(values: dict[str, Any], changes: Iterable[str]) -> dict[str, A
 def _apply(values: dict[str, Any], change: str) -> None:
     path, sign, text = change.partition("=")
     if not sign:
-        raise ConfigError(f"a change is key=value, got {change!r}")
+        raise ConfigError(f"a change must be key=value, got {change!r}")
     *sections, key = path.strip().split(".")
     for section in sections:
         values = values.setdefault(section, {})
@@ -481,7 +482,7 @@ def _complaints(error: ValidationError) -> Iterator[str]:
             hint = nearest(path[-1], known)
             value = json.dumps(entry["input"], default=str)
             yield (
-                f"there is no key {key!r} (it was given {value})"
+                f"there is no key {key!r} (with value {value})"
                 f"{hint or ', only ' + ', '.join(known)}"
             )
         elif entry["type"] == "missing":
@@ -525,7 +526,7 @@ def _models_in(kind: Any) -> list[type[BaseModel]]:
 
 
 def _tags(model: type[BaseModel]) -> list[str]:
-    """The names by which a section is chosen among alternatives."""
+    """The values of the key that selects a section among alternatives."""
     if issubclass(model, Source):
         return [model.model_fields["kind"].default]
     return [model.__name__]
@@ -540,7 +541,7 @@ class DocumentedKey(NamedTuple):
 
 
 def documented_keys() -> list[DocumentedKey]:
-    """Everything that a configuration may hold."""
+    """All keys of a configuration."""
     found: list[DocumentedKey] = []
     for name, field in Config.model_fields.items():
         sections = _models_in(field.annotation)
@@ -552,7 +553,7 @@ def documented_keys() -> list[DocumentedKey]:
             for entry in _documented(section, name):
                 kinds.setdefault(entry, []).extend(_tags(section))
         for entry, tags in kinds.items():
-            # An option that not every kind of data has names those that do.
+            # An option that only some sources have names these.
             some = f"{', '.join(tags)}: " if len(tags) < len(sections) and tags else ""
             found.append(entry._replace(meaning=some + entry.meaning))
     return found
@@ -560,7 +561,7 @@ def documented_keys() -> list[DocumentedKey]:
 
 def _documented(section: Any, where: str) -> Iterator[DocumentedKey]:
     for name, field in section.model_fields.items():
-        if name == "kind" and issubclass(section, Source):  # found from the name
+        if name == "kind" and issubclass(section, Source):  # derived from the name
             continue
         meaning = section.documentation()[name]
         yield DocumentedKey(f"{where}.{name}", _shown(field), meaning)
@@ -576,6 +577,6 @@ def _shown(field: Any) -> str:
 
 
 def yaml_value(value: Any) -> str:
-    """A value as one writes it in YAML."""
+    """A value in YAML syntax."""
     plain = str(value) if isinstance(value, Path) else value
     return yaml.safe_dump(plain, default_flow_style=True).removesuffix("...\n").strip()

@@ -1,7 +1,7 @@
-"""What a model has seen: the molecules it was trained on, and how far others are.
+"""The domain of a model: its training molecules, and the similarity of others.
 
-A prediction for a molecule unlike all of them is a guess. A model keeps the elements
-and sizes of its training molecules, and fingerprints of some of them.
+Predictions for molecules unlike the training molecules are unreliable. A model stores
+the elements and sizes of its training molecules, and fingerprints of some of them.
 """
 
 from functools import partial
@@ -20,7 +20,7 @@ from fullrank.data.featurizers import (
 from fullrank.data.workers import available_cpus, batched, map_blocks
 from fullrank.train.model import Seen
 
-#: How many training molecules a model keeps fingerprints of.
+#: Maximum number of fingerprints of training molecules stored with a model.
 MOST_MOLECULES = 4096
 
 
@@ -40,7 +40,7 @@ def seen_in(dataset: GraphDataset, train: np.ndarray) -> Seen | None:
 
 
 def notes(seen: Seen, graphs: PackedGraphs) -> list[str | None]:
-    """For each molecule what about it no training molecule has, if anything."""
+    """How each molecule differs from all training molecules, or None."""
     found: list[list[str]] = [[] for _ in range(len(graphs))]
     if seen.elements:
         elements = _elements(graphs)
@@ -73,7 +73,7 @@ def training_fingerprints(
 
 
 def _elements(graphs: PackedGraphs) -> np.ndarray:
-    """The atomic numbers, of which OGB's first column counts from hydrogen as 0."""
+    """The atomic numbers; OGB's first column counts from 0 for hydrogen."""
     return graphs.array("node.x")[:, 0].astype(np.int64) + 1
 
 

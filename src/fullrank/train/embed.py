@@ -1,7 +1,7 @@
-"""The vector that a network reads out for each molecule, as a file.
+"""Embeddings of molecules: the readout of a network, written to a file.
 
-Molecules that are alike in what matters to the target have vectors near each other:
-for clustering, search, and as features of other models.
+Molecules that are similar with respect to the target have similar embeddings, for
+clustering, search, and as features of other models.
 """
 
 from collections import deque
@@ -26,8 +26,8 @@ class Embedded(NamedTuple):
 
     Attributes:
         smiles: The SMILES as given in the table.
-        vectors: ``[M, d]``; NaN where there is none.
-        reasons: Why there is none, or None.
+        vectors: ``[M, d]``; NaN for molecules without a vector.
+        reasons: Why a molecule has no vector, or None.
     """
 
     smiles: list[str]
@@ -46,16 +46,16 @@ def embed_file(
     """Write the readout vector of each molecule of a table.
 
     Args:
-        predictor: The model; the vectors of several stand side by side.
+        predictor: The model; the vectors of an ensemble are concatenated.
         source: The table.
-        output: ``.npy`` for the vectors alone, NaN where a molecule has none, or
+        output: ``.npy`` for only the vectors, with NaN for molecules without one, or
             ``.parquet`` with the columns ``smiles``, ``embedding`` and ``reason``.
-        smiles: The column of the SMILES; by default named as in training.
-        workers: Processes that featurise; by default one for each processor.
-        progress: Show a bar with the time left.
+        smiles: Column of the SMILES; by default named as in training.
+        workers: Number of featurisation processes; by default one per processor.
+        progress: Whether to show a progress bar.
 
     Returns:
-        How many molecules have a vector, and how many rows there are.
+        Number of molecules with a vector, and number of rows.
     """
     writers = {".npy": _write_npy, ".parquet": _write_parquet}
     if output.suffix not in writers:
@@ -81,7 +81,7 @@ def embed_file(
 def embedded(
     predictor: Predictor, smiles: Iterable[str | DataError], workers: int
 ) -> Iterator[Embedded]:
-    """Molecules as vectors, block by block."""
+    """Embed molecules block by block."""
     waiting: deque[list[str | DataError]] = deque()
 
     def blocks() -> Iterator[list]:

@@ -1,4 +1,4 @@
-"""Measure a trained model again."""
+"""Evaluate trained models."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ from fullrank.train.task import measure_model
 
 
 def load_model(run: RunFolder) -> Model:
-    """The model of a finished run, with the weights of its best epoch."""
+    """Load the model of a finished run, with the weights of its best epoch."""
     if run.result is None:
         raise RunError(
             f"the run {run.path} is not finished and has no model; resume it with the "
@@ -28,10 +28,10 @@ def load_model(run: RunFolder) -> Model:
 
 
 def load_data(run: RunFolder, changes: Mapping[str, Any] | None = None) -> GraphDataset:
-    """The data set of a run, which must be what it was trained on.
+    """Load the data set of a run; refuse data that changed since training.
 
     Args:
-        changes: Where the data are now, such as ``{"root": …}``.
+        changes: Options for data at another location, such as ``{"root": …}``.
     """
     identity = run.identity
     dataset = run.config.changed(data=changes or {}).load_data()
@@ -50,13 +50,13 @@ def load_data(run: RunFolder, changes: Mapping[str, Any] | None = None) -> Graph
 
 @dataclass(frozen=True)
 class Predicted:
-    """What models predict together for the graphs of a part.
+    """The predictions of an ensemble for the graphs of a part.
 
     Attributes:
         values: Values in original units or probabilities, ``[G, C]``, or token ids.
-        labels: As the data set has them.
-        graphs: Which graphs of the data set these are.
-        calibration: Of the models together, if they have one.
+        labels: The labels in the data set.
+        graphs: Indices of the graphs in the data set.
+        calibration: The calibration of the ensemble, if any.
     """
 
     spec: ModelSpec
@@ -94,7 +94,7 @@ def predict_part(
 def evaluate_ensemble(
     runs: Sequence[RunFolder], dataset: GraphDataset, part: str = "test"
 ) -> Measures:
-    """Measure the mean of the predictions of several runs with the same split."""
+    """Evaluate the mean prediction of several runs with the same split."""
     if not len(getattr(runs[0].split, part)):
         return {}
     found = predict_part(runs, dataset, part)
@@ -109,7 +109,7 @@ def evaluate_ensemble(
 def evaluate_run(
     run: RunFolder, part: str = "test", changes: Mapping[str, Any] | None = None
 ) -> Measures:
-    """Measure a trained model again on a part of its own split.
+    """Evaluate a trained model on a part of its own split.
 
     Args:
         part: ``train``, ``valid`` or ``test``.

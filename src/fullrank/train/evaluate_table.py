@@ -1,4 +1,4 @@
-"""How good a model is on any labelled table, and how sure that is."""
+"""Evaluate a model on any labelled table, with confidence intervals."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +16,7 @@ RESAMPLES = 1000
 
 @dataclass(frozen=True)
 class Estimate:
-    """A measure with the ends of its 95% bootstrap interval; NaN if not defined."""
+    """A score with the ends of its 95% bootstrap interval; NaN if undefined."""
 
     value: float
     low: float
@@ -33,16 +33,15 @@ def evaluate_table(
 ) -> dict[str, Estimate]:
     """All metrics of a model on a labelled table.
 
-    The interval holds 95% of the values on samples of as many rows, drawn from the
-    table with replacement.
+    The interval contains 95% of the scores on bootstrap samples of the rows.
 
     Args:
         predictor: The model, or several as an ensemble.
-        table: With the columns that the model predicts.
-        smiles: The column of the SMILES; by default named as in training.
-        root: Where prepared sets are kept.
-        resamples: How many samples.
-        seed: Of the samples.
+        table: A table that contains the targets of the model.
+        smiles: Column of the SMILES; by default named as in training.
+        root: Folder of prepared sets.
+        resamples: Number of bootstrap samples.
+        seed: Seed of the samples.
     """
     dataset = load_table(predictor, table, smiles, root)
     count = len(predictor.columns)
@@ -72,7 +71,7 @@ def load_table(
     spec, featurizer = predictor.spec, predictor.molecules
     if not isinstance(featurizer, MoleculeFeaturizer):
         raise ConfigError(
-            f"a model of {spec.dataset} reads geometries, which a table does not hold"
+            f"a model of {spec.dataset} reads geometries, which a table does not have"
         )
     source = CsvSource.checked(
         str(table),
@@ -88,14 +87,14 @@ def load_table(
 
 
 def _labels(predictor: Predictor, dataset: GraphDataset) -> np.ndarray:
-    """The labels; classes by their numbers in the model, not in the table."""
+    """The labels, with classes numbered as in the model, not as in the table."""
     if predictor.spec.task != "multiclass":
         return np.array(dataset.labels)
     known = {name: code for code, name in enumerate(predictor.spec.classes)}
     for name in dataset.classes:
         if name not in known:
             raise DataError(
-                f"{dataset.source} has the class {name!r}; the model knows "
+                f"{dataset.source} has the class {name!r}; those of the model are "
                 f"{', '.join(known)}"
             )
     codes = np.array([known[name] for name in dataset.classes])

@@ -1,4 +1,4 @@
-"""An experiment: one run, or one for each fold and seed, and what they say together."""
+"""An experiment: one run, or one for each fold and seed, and their summary."""
 
 import statistics
 from collections.abc import Callable, Sequence
@@ -24,8 +24,8 @@ from fullrank.train.run_folder import (
 
 
 def single_runs(config: Config) -> list[Config]:
-    """The single runs of an experiment: each seed, of each seed every fold, and of
-    these every network of the ensemble."""
+    """The single runs of an experiment: all networks of the ensemble, for every fold of
+    every seed."""
     folds: Sequence[int | None] = [config.split.fold]
     if config.split.kind in FOLDS and config.split.fold is None:
         folds = range(config.split.folds)
@@ -57,19 +57,18 @@ def run_experiment(
 ) -> Summary:
     """Do all runs of an experiment that are not done yet, and summarise them.
 
-    The other arguments are those of `run_one`. With more than one run the summary is
-    also written to a folder of its own beside those of the runs.
+    The other arguments are those of `run_one`. With more than one run, the summary is
+    also written to a folder next to the run folders.
 
     Args:
-        announce: Called with the folder of the run, or of the experiment, before it is
-            done.
+        announce: Called with the folder of the run or experiment before it starts.
     """
     try:
         config.runs.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise ConfigError(
-            f"runs = {str(config.runs)!r}: cannot make this folder ({error.strerror}); "
-            f"choose another"
+            f"runs = {str(config.runs)!r}: cannot create this folder "
+            f"({error.strerror}); choose another"
         ) from None
     if dataset is None:
         dataset = config.load_data()
@@ -92,13 +91,14 @@ def summarize(
 ) -> Summary:
     """Mean and standard deviation over the finished runs of an experiment.
 
-    By the protocol ``gin`` a fold's value is that of the epoch at which the mean test
-    curve of all folds is best; otherwise a run's value is that of its own best epoch.
+    With the protocol ``gin``, the score of a fold is that of the epoch at which the
+    mean test curve of all folds is best; otherwise the score of a run is that of its
+    own best epoch.
 
     Args:
-        config: Of any of the runs.
-        runs: Finished ones that differ in seed and fold only.
-        name: Of the experiment; by default that of its first run.
+        config: Configuration of any of the runs.
+        runs: Finished runs that differ only in seed and fold.
+        name: Name of the experiment; by default that of its first run.
     """
     results = [finished_result(run) for run in runs]
     first = results[0]
@@ -125,7 +125,7 @@ def summarize(
 def _of_ensembles(
     summary: Summary, runs: Sequence[RunFolder], size: int, dataset: GraphDataset
 ) -> Summary:
-    """The same with the measures of ensembles of ``size`` consecutive runs."""
+    """The summary with the scores of ensembles of ``size`` consecutive runs."""
     ensembles = [runs[start : start + size] for start in range(0, len(runs), size)]
     measured = [evaluate_ensemble(members, dataset) for members in ensembles]
     test = {
@@ -137,7 +137,7 @@ def _of_ensembles(
 
 
 def finished_result(run: RunFolder) -> Result:
-    """What came out of a run that must be finished."""
+    """The result of a run; refuse a run that is not finished."""
     result = run.result
     if result is None:
         raise RunError(f"the run {run.path} is not finished")
@@ -147,7 +147,7 @@ def finished_result(run: RunFolder) -> Result:
 def _by_mean_curve(
     runs: Sequence[RunFolder], results: Sequence[Result]
 ) -> tuple[list[int], dict[str, list[float | None]]]:
-    """The epoch that is best on the mean test curve of each seed, and its values."""
+    """The best epoch of the mean test curve of each seed, and its scores."""
     metric = results[0].metric
     choose = min if metric in LOWER_IS_BETTER else max
     epochs: list[int] = []
@@ -166,7 +166,7 @@ def _by_mean_curve(
 
 
 def summarize_values(values: Sequence[float | None]) -> MetricSummary:
-    """Mean and sample standard deviation of the values that are numbers."""
+    """Mean and sample standard deviation, ignoring None."""
     known = [value for value in values if value is not None]
     return MetricSummary(
         mean=statistics.fmean(known) if known else None,

@@ -1,14 +1,15 @@
-r"""Why a prediction came out as it did: contributions of atoms, bonds, descriptors.
+r"""Explanations of predictions: contributions of atoms, bonds and descriptors.
 
-Integrated gradients (Sundararajan et al., 2017) along the straight line from nothing to
-the molecule, where nothing is the same graph without features: encoded atoms, columns
+Integrated gradients (Sundararajan et al., 2017) along the straight line from a baseline
+to the molecule. The baseline is the same graph without features: encoded atoms, columns
 of bond features and standardised descriptors :math:`\mathbf{z}` are all zero.
 
 .. math::
     c_i = z_i \int_0^1 \frac{\partial f}{\partial z_i}(\alpha \mathbf{z}) \, d\alpha,
     \qquad \sum_i c_i = f(\mathbf{z}) - f(\mathbf{0})
 
-The integral is a sum over points, of which more are taken until this equation holds.
+The integral is approximated by a sum over points, whose number is increased until this
+equation holds.
 """
 
 import copy
@@ -36,24 +37,25 @@ if TYPE_CHECKING:
     from fullrank.train.predict import Predictor
 
 _FIRST_POINTS, _MOST_POINTS, _POINTS_AT_ONCE = 32, 2048, 64
-#: How much may be unexplained, as a part of all contributions without their signs.
+#: Tolerance of the equation, as a fraction of the sum of absolute contributions.
 TOLERANCE = 1e-3
 
 
 @dataclass(frozen=True)
 class Explanation:
-    """What each part of a molecule contributes to a prediction.
+    """The contributions of the parts of a molecule to a prediction.
 
     Attributes:
         smiles: The molecule.
-        target: What is predicted: a target, or a class.
-        scale: What is added up: the target's unit, or ``logit``.
-        base: The prediction for nothing.
+        target: The explained target or class.
+        scale: The scale of the contributions: the target's unit, or ``logit``.
+        base: The prediction for the baseline.
         value: The prediction.
         atoms: A contribution for each heavy atom, in the order of the SMILES: ``[N]``.
         bonds: A contribution for each bond, in RDKit's order: ``[B]``.
         descriptors: A contribution for each descriptor, by name.
-        unexplained: What is missing from ``value - base``, by the sum over points.
+        unexplained: ``value - base`` minus all contributions: the error of the sum over
+            points.
         mol: RDKit's molecule.
     """
 
@@ -76,7 +78,8 @@ class Explanation:
         )
 
     def svg(self, width: int = 360, height: int = 280) -> str:
-        """The molecule, orange where it raises the prediction, blue where it lowers."""
+        """The molecule, orange where it raises the prediction, blue where it lowers
+        it."""
         return _draw(self, width, height)
 
     def _repr_svg_(self) -> str:
@@ -89,16 +92,16 @@ def explain(
     """Explain a prediction for one molecule.
 
     Args:
-        predictor: The model, or several; contributions are then means.
+        predictor: The model or ensemble, whose contributions are averaged.
         smiles: The molecule.
-        target: Which of several targets or classes; by default the first target, or
-            the class that is predicted.
+        target: The target or class to explain; by default the first target, or the
+            predicted class.
     """
     featurizer = predictor.molecules
     if not isinstance(featurizer, MoleculeFeaturizer):
         raise ConfigError(
-            f"a model of {predictor.spec.dataset} reads the distances of a geometry, "
-            f"of which no part belongs to an atom or a bond; it is not explained"
+            f"a model of {predictor.spec.dataset} cannot be explained, because it "
+            f"reads the distances of a geometry, which belong to no atom or bond"
         )
     mol = featurizer.chosen_fragments(molecule(smiles))
     graphs = PackedGraphs.from_graphs(
@@ -143,13 +146,13 @@ class _Parts(NamedTuple):
 
     @property
     def size(self) -> float:
-        """The contributions without their signs."""
+        """The sum of the absolute contributions."""
         parts = (self.atoms, self.edges, self.descriptors)
         return float(sum(np.abs(part).sum() for part in parts))
 
 
 class _Path:
-    """The line from nothing to a molecule, as one network sees it."""
+    """The line from the baseline to a molecule, for one network."""
 
     def __init__(self, model: Model, batch: Batch, column: int) -> None:
         self.model, self.column = model, column
@@ -168,7 +171,7 @@ class _Path:
 
     @cached_property
     def network(self) -> GraphNet:
-        """The same network, which reads encoded features."""
+        """The network applied to encoded features."""
         network = copy.deepcopy(self.model.graph_net)
         network.encoder = torch.nn.Identity()
         if network.edge_dim is not None:
@@ -190,7 +193,7 @@ class _Path:
             points *= 4
 
     def _integral(self, points: int) -> list[np.ndarray]:
-        """Each part's contribution, with gradients at the middles of equal pieces."""
+        """The contribution of each part, by the midpoint rule."""
         totals = [torch.zeros_like(end) for end in self.ends]
         middles = (torch.arange(points) + 0.5) / points
         for alphas in middles.split(_POINTS_AT_ONCE):
@@ -206,7 +209,7 @@ class _Path:
         return [atoms.sum(1).numpy(), edges.sum(1).numpy(), read[0].numpy()]
 
     def values(self, alphas: Tensor) -> tuple[Tensor, list[Tensor]]:
-        """The predictions at points of the line, and what they were computed from."""
+        """The predictions at points of the line, and their inputs."""
         k, batch = len(alphas), self.batch
         num_nodes = batch.num_nodes
         inputs = [
@@ -237,7 +240,7 @@ class _Path:
 def _column(
     predictor: "Predictor", batch: Batch, target: str | None
 ) -> tuple[int, str]:
-    """Which output is explained, and its name."""
+    """The index of the explained output, and its name."""
     spec = predictor.spec
     if spec.task == "multiclass":
         names = list(spec.classes) or list(map(str, range(spec.num_classes or 0)))
@@ -261,7 +264,7 @@ def _column(
 
 
 def _of_bonds(mol: "Chem.Mol", edge_index: np.ndarray, edges: np.ndarray) -> np.ndarray:
-    """Both directions of each bond together."""
+    """Sum the two directions of each bond."""
     found = np.zeros(mol.GetNumBonds())
     for (first, second), value in zip(edge_index.T.tolist(), edges, strict=True):
         found[mol.GetBondBetweenAtoms(first, second).GetIdx()] += value

@@ -1,7 +1,8 @@
-"""A trained network as an ONNX file, for programs that have neither torch nor fullrank.
+"""Export of trained networks to ONNX, for use without torch and fullrank.
 
-The file holds the networks with their normalisation and calibration. Turning molecules
-into graphs is left to the program: ``docs/predict.md`` shows how with RDKit and numpy.
+The file contains the networks with their normalisation and calibration. The program
+that uses it converts molecules to graphs: ``docs/predict.md`` shows how with RDKit and
+numpy.
 """
 
 import contextlib
@@ -26,28 +27,28 @@ OUTPUT = "prediction"
 
 
 def export_onnx(predictor: Predictor, file: Path) -> None:
-    """Write the models to one ONNX file; an ensemble gives its mean.
+    """Write the models to one ONNX file; an ensemble predicts its mean.
 
     Inputs are ``x`` (OGB's atom features, ``[N, 9]``), ``edge_index`` ``[2, E]``,
     ``edge_attr`` (OGB's bond features, ``[E, 3]``) and ``batch`` (the molecule of each
     atom, counted from 0, ``[N]``), all int64, and ``descriptors`` (float32,
-    ``[G, D]``) if the model reads any. The output ``prediction`` ``[G, C]`` is what
-    `Predictor.predict` gives: values in original units, or probabilities.
+    ``[G, D]``) if the model reads any. The output ``prediction`` ``[G, C]`` equals that
+    of `Predictor.predict`: values in original units, or probabilities.
     """
     for package in ("onnx", "onnxscript"):
         need(package)
     featurizer = predictor.spec.featurizer
     if predictor.spec.structure is not None:
         raise ConfigError(
-            "the model reads structural colours, which ONNX cannot compute; such a "
-            "model is not exported"
+            "the model cannot be exported, because it reads structural colours, which "
+            "ONNX cannot compute"
         )
     if not isinstance(featurizer, MoleculeFeaturizer):
         raise ConfigError(
-            f"a model of {predictor.spec.dataset} reads geometries, or graphs that are "
-            f"not molecules; only models of molecules by their bonds are exported"
+            f"a model of {predictor.spec.dataset} cannot be exported, because it reads "
+            f"geometries, or graphs that are not molecules"
         )
-    # Two molecules, so that no size is taken for a constant.
+    # Two molecules, so that no size becomes a constant.
     example = PackedGraphs.from_graphs(
         [featurizer.from_smiles(smiles) for smiles in ("CC(=O)O", "c1ccncc1")],
         fields=featurizer.fields,
@@ -89,7 +90,7 @@ def _remove_notes(graph: Any) -> None:
 
 
 class _Exported(torch.nn.Module):
-    """From the arrays of some molecules to their predictions."""
+    """Maps the arrays of molecules to their predictions."""
 
     def __init__(self, predictor: Predictor) -> None:
         super().__init__()
@@ -128,7 +129,7 @@ def _as_model(module: torch.nn.Module) -> Model:
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """Keep the exporter's remarks about other packages off the terminal."""
+    """Suppress the exporter's messages about other packages."""
     log = logging.getLogger("torch.onnx")
     before = log.level
     log.setLevel(logging.ERROR)

@@ -1,4 +1,4 @@
-"""Training that starts from a trained model."""
+"""Fine-tuning: training that starts from a trained model."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,7 +11,7 @@ from fullrank.train.run_folder import open_runs
 
 
 def model_files(path: Path) -> Sequence[Path]:
-    """The model in a file or run folder, or those of an experiment."""
+    """The model file of a run, or those of an experiment."""
     return [path] if path.is_file() else [run.model_file for run in open_runs(path)]
 
 

@@ -1,4 +1,4 @@
-"""One run of an estimator: fit, predict, and the same folder as that of a network."""
+"""One run of an estimator, with the same run folder as for a network."""
 
 import time
 
@@ -18,7 +18,7 @@ from fullrank.train.splitting import make_split
 
 
 def make_estimator(config: Config) -> Estimator:
-    """The estimator of a configuration, not fitted yet."""
+    """Create the estimator of a configuration."""
     name, arguments = config.model.name or "", config.model.args or {}
     try:
         return ESTIMATORS[name](seed=config.seeds[0], **arguments)

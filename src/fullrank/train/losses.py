@@ -1,4 +1,4 @@
-"""Losses as a sum and what to divide it by, so that parts of a batch add up."""
+"""Losses as a sum and its divisor, so that parts of a batch can be added."""
 
 import torch
 import torch.nn.functional as F
@@ -11,11 +11,12 @@ REGRESSION = {"mse": F.mse_loss, "mae": F.l1_loss, "huber": F.smooth_l1_loss}
 
 
 class Loss(torch.nn.Module):
-    """The loss of a task; labels that are NaN do not count.
+    """The loss of a task; labels that are NaN are ignored.
 
     Args:
-        spec: Of the model.
-        name: ``mse``, ``mae``, ``huber`` or ``cross_entropy``; by the task if None.
+        spec: Specification of the model.
+        name: ``mse``, ``mae``, ``huber`` or ``cross_entropy``; the task's default if
+            None.
     """
 
     def __init__(self, spec: ModelSpec, name: str | None = None) -> None:
@@ -23,7 +24,7 @@ class Loss(torch.nn.Module):
         regression = spec.task == "regression"
         self.name = name or ("mae" if regression else "cross_entropy")
         if regression != (self.name in REGRESSION):
-            raise ConfigError(f"the loss {self.name!r} is not for {spec.task}")
+            raise ConfigError(f"the loss {self.name!r} does not support {spec.task}")
         self.task = spec.task
         weights = (
             None if spec.class_weights is None else torch.tensor(spec.class_weights)
@@ -35,8 +36,9 @@ class Loss(torch.nn.Module):
         """Return the sum over all labels, and their number or total weight.
 
         Args:
-            output: Of the network, ``[B, T]``, ``[B, C]`` or ``[B, tokens, C]``.
-            target: Normalised values, 0/1 labels or class ids, one for each row.
+            output: Outputs of the network, ``[B, T]``, ``[B, C]`` or
+                ``[B, tokens, C]``.
+            target: Normalised values, 0/1 labels or class ids, one per row.
         """
         if self.task in ("regression", "binary"):
             known = ~target.isnan()

@@ -1,4 +1,4 @@
-"""How good predictions are, in the units of the data."""
+"""Metrics of predictions, in the units of the data."""
 
 from collections.abc import Sequence
 from types import SimpleNamespace
@@ -55,8 +55,8 @@ class EpochOutputs(Metric):
         self.graphs.append(graphs)
 
     def compute(self) -> SimpleNamespace:
-        """The mean loss, the predictions, the labels and which graphs they are of."""
-        # Not a tuple: torchmetrics squeezes the tensors in it that have one element.
+        """The mean loss, the predictions, the labels and the indices of the graphs."""
+        # Not a tuple: torchmetrics would squeeze its one-element tensors.
         return SimpleNamespace(
             loss=float(self.total / self.count),
             predictions=dim_zero_cat(self.predictions).cpu(),
@@ -78,16 +78,16 @@ def measure(
     graphs: Tensor,
     dataset: GraphDataset,
 ) -> dict[str, float]:
-    """All metrics of a task; a data set with its own evaluator, as in OGB, is scored
+    """All metrics of a task; data sets with their own evaluator, as in OGB, are scored
     with that.
 
     Args:
-        spec: Of the model.
+        spec: Specification of the model.
         predictions: Values in original units ``[B, T]``, probabilities ``[B, T]`` or
             ``[B, C]``, or token ids ``[B, tokens]``.
-        labels: As the data set has them.
-        graphs: Which graphs of the data set these are.
-        dataset: Where they come from.
+        labels: The labels in the data set.
+        graphs: Indices of the graphs in the data set.
+        dataset: The data set.
     """
     evaluate = getattr(dataset, "evaluate", None)
     if spec.task == "tokens":
@@ -149,7 +149,7 @@ def _binary(spec: ModelSpec, predictions: Tensor, labels: Tensor) -> dict:
     areas, precisions = [], []
     for t in range(len(spec.targets)):
         scores, truth = predictions[known[:, t], t], labels[known[:, t], t].long()
-        # A target with labels of one kind only has neither area.
+        # Both areas are undefined for a target with only one class.
         if 0 < truth.sum() < len(truth):
             areas.append(float(binary_auroc(scores, truth)))
             precisions.append(float(binary_average_precision(scores, truth)))
@@ -163,7 +163,7 @@ def _binary(spec: ModelSpec, predictions: Tensor, labels: Tensor) -> dict:
 def _multiclass(spec: ModelSpec, predictions: Tensor, labels: Tensor) -> dict:
     classes = spec.num_classes or predictions.size(1)
     right = predictions.argmax(dim=1) == labels
-    # Averages over the classes that occur, each against the others.
+    # One-vs-rest averages over the classes that occur.
     present = torch.bincount(labels, minlength=classes) > 0
     given = (predictions, labels, classes)
     areas = multiclass_auroc(*given, average=None)[present]

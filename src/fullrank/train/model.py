@@ -1,9 +1,9 @@
-"""A trained model as one file: the network, and all that its predictions need.
+"""A trained model in one file: the network, and everything its predictions need.
 
-``model.safetensors`` holds the weights, and as JSON in its header what the network is,
-what its inputs and outputs mean and how good it is. It can be copied and mailed: it
-needs neither the data nor the configuration of its run, and reading one from a stranger
-executes nothing.
+``model.safetensors`` contains the weights and, as JSON in its header, the specification
+of the network, its inputs and outputs, and its scores. It is self-contained: it needs
+neither the data nor the configuration of its run, and loading an untrusted file
+executes no code.
 """
 
 import hashlib
@@ -42,15 +42,15 @@ from fullrank.train.files import replacing
 Task = Literal["regression", "binary", "multiclass", "tokens"]
 _KEPT = "kept."
 _ROWS_AT_ONCE = 4096
-_BINS = 32  # of the training labels
+_BINS = 32  # in histograms of the training labels
 
 
 class Seen(BaseModel):
-    """What the training molecules were like.
+    """A summary of the training molecules.
 
     Attributes:
-        elements: Their atomic numbers.
-        atoms: The smallest and the largest number of atoms.
+        elements: Atomic numbers of their elements.
+        atoms: Minimum and maximum number of atoms.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -60,12 +60,12 @@ class Seen(BaseModel):
 
 
 class Histogram(BaseModel):
-    """How the training labels of a target are distributed.
+    """The distribution of the training labels of a target.
 
     Attributes:
-        low, high: The smallest and the largest label.
-        counts: How many labels are in each of as many equal bins between the two; of a
-            class, its own bin.
+        low, high: Minimum and maximum of the labels.
+        counts: Number of labels in each of the bins, which divide the range equally;
+            for classification, there is one bin per class.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -76,32 +76,34 @@ class Histogram(BaseModel):
 
 
 class ModelSpec(BaseModel):
-    """What a model is, without its weights.
+    """The specification of a model, without its weights.
 
     Attributes:
-        run: The id of the run that trained it.
-        dataset: The name of the data set it was trained on.
-        task: What kind of prediction.
-        targets: What is predicted.
-        metric: What the validation part is judged by.
-        node_features, edge_features: What the network reads.
-        featurizer: What turns a molecule or a graph into these features, if anything.
-        structure: What the network reads of the structure around edges, if anything.
-        smiles: The column of SMILES in the table it was trained on, if there was one.
-        network: The arguments of `fullrank.nn.make_network`; without a name, of a
+        run: Id of the run that trained it.
+        dataset: Name of the training data set.
+        task: Kind of prediction.
+        targets: The predicted targets.
+        metric: Metric on the validation part that chooses the epoch.
+        node_features, edge_features: Input features of the network.
+        featurizer: Featurizer that computes these features from molecules or graphs, if
+            any.
+        structure: Options of the structural features of edges, if any.
+        smiles: Column of the SMILES in the training table, if any.
+        network: Arguments of `fullrank.nn.make_network`; without a name, of a
             `fullrank.nn.GraphNet`.
-        num_classes: Multiclass and tokens.
-        classes: Multiclass: their names, if they have any.
-        labels: Binary: the names of 0 and 1 in the table, if they have any.
-        num_tokens: Tokens.
-        mean, std: Regression: of each target in the training split.
-        class_weights: Multiclass: of each class; binary: of each positive label.
-        batch_size: How many graphs were in a step.
-        graphs: How many each part of the split had.
-        scores: The measures of each part, once trained.
-        seen: What the training molecules were like, if they were molecules.
-        distributions: How the labels of each target are distributed in the training
-            part; empty in files of earlier versions.
+        num_classes: Multiclass and tokens: number of classes.
+        classes: Multiclass: names of the classes, if any.
+        labels: Binary: names of 0 and 1 in the table, if any.
+        num_tokens: Tokens: number of tokens.
+        mean, std: Regression: mean and standard deviation of each target in the
+            training part.
+        class_weights: Multiclass: weight of each class; binary: of each positive label.
+        batch_size: Number of graphs per training step.
+        graphs: Number of graphs in each part of the split.
+        scores: Scores on each part, once trained.
+        seen: Summary of the training molecules, if any.
+        distributions: Distribution of the training labels of each target; empty in
+            files of earlier versions.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -133,20 +135,20 @@ class ModelSpec(BaseModel):
 
     @property
     def num_outputs(self) -> int:
-        """How many numbers the network gives for a graph."""
+        """Number of outputs of the network per graph."""
         if self.task in ("regression", "binary"):
-            return len(self.targets) or 1  # of a network that is only looked at
+            return len(self.targets) or 1  # without targets if only inspected
         return (self.num_classes or 0) * (self.num_tokens or 1)
 
     @property
     def main_metric(self) -> str:
-        """What chooses the best epoch; with several regression targets, errors in units
-        of each target's standard deviation."""
+        """The metric that chooses the best epoch; with several regression targets, the
+        error in units of each target's standard deviation."""
         several = self.task == "regression" and len(self.targets) > 1
         return "std_mae" if several else self.metric
 
     def inputs(self) -> tuple[Any, ...]:
-        """What models of one ensemble must share."""
+        """The inputs and outputs, which are the same for all models of an ensemble."""
         return (
             self.task,
             self.targets,
@@ -160,7 +162,7 @@ class ModelSpec(BaseModel):
         )
 
     def check(self) -> None:
-        """Refuse parts that do not fit each other."""
+        """Refuse inconsistent values."""
         if self.network.get("out_channels") != self.num_outputs:
             raise ModelError(
                 f"the network has {self.network.get('out_channels')} outputs for "
@@ -172,7 +174,7 @@ class ModelSpec(BaseModel):
             if len(values) != wanted or not np.isfinite(values).all():
                 raise ModelError(f"{name} is {values} for {wanted} regression targets")
         if not all(std > 0 for std in self.std):
-            raise ModelError(f"std is {self.std}; standard deviations are positive")
+            raise ModelError(f"std is {self.std}; standard deviations must be positive")
         if len(self.distributions) not in (0, len(self.targets)):
             raise ModelError(
                 f"{len(self.distributions)} distributions of labels for "
@@ -185,14 +187,14 @@ class ModelSpec(BaseModel):
 
 
 class Model(torch.nn.Module):
-    """A network, and what its outputs mean.
+    """A network and the specification of its inputs and outputs.
 
     Args:
-        spec: What it is; the weights are fresh.
+        spec: Specification of the model; the weights are initialised at random.
 
     Attributes:
-        kept: What else predictions need: ``fingerprints`` of training molecules, and
-            ``calibration_graphs``, ``calibration_outputs``, ``calibration_labels``.
+        kept: Further tensors for predictions: ``fingerprints`` of training molecules,
+            and ``calibration_graphs``, ``calibration_outputs``, ``calibration_labels``.
     """
 
     def __init__(self, spec: ModelSpec) -> None:
@@ -214,7 +216,7 @@ class Model(torch.nn.Module):
         return output
 
     def fit_descriptors(self, dataset: GraphDataset, train: np.ndarray) -> None:
-        """Standardise descriptors by their mean and deviation in the training part."""
+        """Fit the standardisation of descriptors to the training part."""
         standardize = getattr(self.network, "standardize", None)
         if standardize is None:
             return
@@ -226,31 +228,31 @@ class Model(torch.nn.Module):
             sums += torch.stack([values.sum(0), values.square().sum(0)])
         mean, square = sums / len(train)
         variance = square - mean.square()
-        variance[variance < 1e-12 * square] = 0  # constant, but for rounding
+        variance[variance < 1e-12 * square] = 0  # constant up to rounding
         standardize.mean.copy_(mean)
         standardize.std.copy_(variance.sqrt())
 
     def read_out(self, batch: Batch) -> Tensor:
-        """The vector of each graph before the head, without descriptors: ``[B, d]``."""
+        """The readout of each graph, without descriptors: ``[B, d]``."""
         return self.graph_net.embed(batch)
 
     @property
     def graph_net(self) -> GraphNet:
-        """The network, for what is possible with a GraphNet only."""
+        """The network, which must be a GraphNet."""
         if not isinstance(self.network, GraphNet):
             raise ConfigError(
                 f"the network of the run {self.spec.run} is a "
-                f"{type(self.network).__name__}; only a GraphNet can be explained, "
-                f"embedded and exported"
+                f"{type(self.network).__name__}; only a GraphNet supports "
+                f"explanations, embeddings and export"
             )
         return self.network
 
     def normalize(self, target: Tensor, dtype: torch.dtype) -> Tensor:
-        """Regression targets as the network is trained on them."""
+        """Normalise regression targets for training."""
         return ((target - self.target_mean) / self.target_std).to(dtype)
 
     def predictions(self, output: Tensor) -> Tensor:
-        """Values in original units, probabilities, or token ids."""
+        """Convert outputs to values in original units, probabilities or token ids."""
         if self.spec.task == "regression":
             return output.double() * self.target_std + self.target_mean
         if self.spec.task == "binary":
@@ -268,14 +270,14 @@ class Model(torch.nn.Module):
         return self.target_mean.device
 
     def ready(self, batch: Batch) -> Batch:
-        """The batch on the model's device, in the precision of its weights."""
+        """Move the batch to the model's device and precision."""
         return batch.to(self.device).apply(
             lambda t: t.to(self.dtype) if t.is_floating_point() else t
         )
 
     @property
     def digest(self) -> str:
-        """A hash of all that its file holds."""
+        """A hash of the content of its file."""
         return checksum(self.spec.model_dump_json(), self._weights())
 
     def _weights(self) -> dict[str, Tensor]:
@@ -285,19 +287,19 @@ class Model(torch.nn.Module):
 
     def to_bytes(self) -> bytes:
         """The content of its file."""
-        # One entry: safetensors writes several in any order.
+        # One entry, because safetensors does not write several in a fixed order.
         spec = self.spec.model_dump_json()
         header = json.dumps({"sha256": self.digest, "spec": spec})
         return save(self._weights(), {"fullrank": header})
 
     def save(self, file: Path) -> None:
-        """Write the model to one file, all of it or nothing."""
+        """Write the model to one file, atomically."""
         with replacing(file, "wb") as stream:
             stream.write(self.to_bytes())
 
     @classmethod
     def load(cls, file: str | Path) -> "Model":
-        """Read a model; a file that is damaged or does not fit together is refused."""
+        """Read a model; refuse a file that is damaged or inconsistent."""
         file = Path(file)
         try:
             spec, stored = _read(file)
@@ -330,8 +332,8 @@ def _read(file: Path) -> tuple[ModelSpec, dict[str, Tensor]]:
         raise ModelError(f"it is damaged ({error}); copy it again") from None
     if checksum(text, weights) != written:
         raise ModelError(
-            "its checksum does not agree with its content: it was changed or damaged "
-            "after it was written; copy it again"
+            "its checksum does not match: it was changed or damaged after it was "
+            "written; copy it again"
         )
     try:
         return ModelSpec.model_validate_json(text), weights
@@ -346,14 +348,14 @@ def _read(file: Path) -> tuple[ModelSpec, dict[str, Tensor]]:
 def _network(spec: ModelSpec) -> Any:
     try:
         return make_network(**{"name": "graph-net", **spec.network})
-    except (TypeError, ValueError, RuntimeError) as error:  # too large, for one
+    except (TypeError, ValueError, RuntimeError) as error:  # for example too large
         reason = str(error).partition("\n")[0]
         raise ConfigError(f"this network cannot be built: {reason}") from error
 
 
 def _check_size(spec: ModelSpec, weights: Mapping[str, Tensor]) -> None:
-    """Compare the network with the weights before it takes any memory: a small file
-    may describe a network of any size."""
+    """Compare the network with the weights before allocating memory: a small file may
+    describe a network of any size."""
     total = sum(values.numel() for values in weights.values())
     limits = {"num_layers": len(weights)}
     for name, value in _sizes(spec.network):
@@ -373,7 +375,7 @@ def _check_size(spec: ModelSpec, weights: Mapping[str, Tensor]) -> None:
 
 
 def _sizes(values: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
-    """Every whole number among the arguments of a network."""
+    """All integers among the arguments of a network."""
     for name, value in values.items():
         if isinstance(value, Mapping):
             yield from _sizes(value)
@@ -389,10 +391,10 @@ def _shape(size: torch.Size | None) -> str:
 def _fill(model: Model, weights: Mapping[str, Tensor]) -> None:
     for name, values in weights.items():
         if values.is_floating_point() and not values.isfinite().all():
-            raise ModelError(f"the weights {name!r} are not all finite numbers")
+            raise ModelError(f"the weights {name!r} contain NaN or infinity")
     kinds = {v.dtype for v in weights.values() if v.is_floating_point()}
     if len(kinds) != 1:
-        raise ModelError(f"the weights are of {len(kinds)} kinds of numbers, not one")
+        raise ModelError(f"the weights have {len(kinds)} different data types")
     try:
         model.network.to(kinds.pop())
         model.load_state_dict(weights)
@@ -402,7 +404,7 @@ def _fill(model: Model, weights: Mapping[str, Tensor]) -> None:
 
 
 def _check_kept(spec: ModelSpec, kept: Mapping[str, Tensor]) -> None:
-    """Refuse what predictions would stumble over."""
+    """Refuse further tensors that would make predictions fail."""
     rows: dict[str, tuple[list[int], torch.dtype]] = {
         "fingerprints": ([NUM_BYTES], torch.uint8),
         "calibration_graphs": ([], torch.int64),
@@ -421,7 +423,7 @@ def _check_kept(spec: ModelSpec, kept: Mapping[str, Tensor]) -> None:
     if len(calibration) not in (0, 3):
         raise ModelError("a part of its calibration is missing")
     if calibration and not kept["calibration_outputs"].isfinite().all():
-        raise ModelError("its calibration is not all finite numbers")
+        raise ModelError("its calibration contains NaN or infinity")
     if calibration and spec.task == "multiclass":
         classes = kept["calibration_labels"].unique().tolist()
         if not set(classes) <= set(range(spec.num_classes or 0)):
@@ -442,10 +444,10 @@ def checksum(spec: str, weights: Mapping[str, Tensor]) -> str:
 def describe_task(
     config: Config, dataset: GraphDataset, split: Split, run: str = ""
 ) -> ModelSpec:
-    """What a model of a configuration predicts for a data set; no network yet.
+    """The specification of a model for a data set, without the network.
 
     Args:
-        run: The id of the run.
+        run: Id of the run.
     """
     labels = dataset.labels[split.train]
     table = config.data if isinstance(config.data, CsvSource) else None
@@ -481,10 +483,10 @@ def describe_task(
 def design_model(
     config: Config, dataset: GraphDataset, split: Split, run: str = ""
 ) -> ModelSpec:
-    """The model of a configuration for a data set.
+    """The specification of the model of a configuration for a data set.
 
     Args:
-        run: The id of the run.
+        run: Id of the run.
     """
     options = config.model
     spec = describe_task(config, dataset, split, run)
@@ -523,7 +525,7 @@ def design_model(
 
 
 def degree_histogram(graphs: Iterable[Data]) -> Tensor:
-    """How many nodes of these graphs or batches have 0, 1, 2, … incoming edges."""
+    """Number of nodes with 0, 1, 2, … incoming edges in these graphs or batches."""
     histogram = torch.zeros(1, dtype=torch.long)
     for graph in graphs:
         degrees = torch.bincount(graph.edge_index[1], minlength=graph.num_nodes)
@@ -542,18 +544,18 @@ def _channels(features: Features) -> int | list[int]:
 def _moments(
     dataset: GraphDataset, labels: np.ndarray
 ) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Mean and standard deviation of each target, of the labels that are there."""
+    """Mean and standard deviation of each target, ignoring missing labels."""
     labels = np.asarray(labels, dtype=np.float64)
     for target, column in zip(dataset.targets, labels.T, strict=True):
         if np.isnan(column).all():
             raise DataError(f"no training graph has a value of {target.name!r}")
     std = np.nanstd(labels, axis=0)
-    # A constant target is only moved, not stretched.
+    # A constant target is only shifted, not scaled.
     return tuple(np.nanmean(labels, axis=0)), tuple(np.where(std > 0, std, 1.0))
 
 
 def _distributions(dataset: GraphDataset, labels: np.ndarray) -> tuple[Histogram, ...]:
-    """Of each target, of the labels that are there."""
+    """The distribution of each target, ignoring missing labels."""
     if dataset.task == "tokens":
         return ()
     if dataset.task == "multiclass":

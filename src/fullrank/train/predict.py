@@ -1,4 +1,4 @@
-"""Predictions of trained models, from Python."""
+"""Predictions with trained models, from Python."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
@@ -32,14 +32,14 @@ if TYPE_CHECKING:
 
     from fullrank.train.explain import Explanation
 
-#: How many molecules are in memory at a time, for each worker.
+#: Number of molecules in memory at a time, per worker.
 MOLECULES_AT_ONCE = 1024
 GRAPHS_IN_A_BATCH = 512
 SIMILARITY, NOTE, REASON = "similarity", "note", "reason"
 
 
 def load_predictor(models: str | Path | Sequence[str | Path]) -> "Predictor":
-    """A trained model, or several of them as an ensemble.
+    """Load a trained model, or several as an ensemble.
 
     Args:
         models: Model files, run folders, or the folder of an experiment with several
@@ -59,7 +59,7 @@ class Predictor:
     """Predicts with the mean of one or more trained models of the same task."""
 
     def __init__(self, models: Sequence[Model]) -> None:
-        #: How many graphs go through the networks together.
+        #: Number of graphs per batch.
         self.batch_size = GRAPHS_IN_A_BATCH
         if not models:
             raise ConfigError("there is no model to predict with")
@@ -75,7 +75,7 @@ class Predictor:
 
     @property
     def columns(self) -> list[str]:
-        """What is predicted: values, or probabilities of labels or classes."""
+        """The predicted columns: values, or probabilities of labels or classes."""
         names = [target.name for target in self.spec.targets]
         if self.spec.task == "regression":
             return [f"predicted_{name}" for name in names]
@@ -85,15 +85,15 @@ class Predictor:
             classes = self.spec.classes or range(self.spec.num_classes or 0)
             return [f"probability_{name}" for name in classes]
         raise ConfigError(
-            f"a model of {self.spec.dataset} names functions; there is no input of "
-            f"that kind to predict for"
+            f"a model of {self.spec.dataset} predicts names of functions; "
+            f"predictions for new functions are not supported"
         )
 
     def all_columns(self, interval: float | None = None) -> list[str]:
-        """The columns with what is known of their certainty, a note and the reason.
+        """The columns with their uncertainty, a note and the reason.
 
         Args:
-            interval: The coverage of an interval in percent.
+            interval: Coverage of the intervals in percent.
         """
         several = len(self.models) > 1
         found = [*self.columns]
@@ -119,21 +119,21 @@ class Predictor:
 
     @cached_property
     def calibration(self) -> Calibration | None:
-        """From graphs that all models were calibrated on; None if there are none."""
+        """The calibration on graphs that all models share; None if there are none."""
         return calibration_of(self.models)
 
     @property
     def reading(self) -> Reading:
-        """What turns SMILES into graphs."""
+        """The function that converts SMILES to graphs."""
         return Reading(self.molecules, self.known)
 
     @property
     def molecules(self) -> SmilesFeaturizer:
-        """What turns a molecule into a graph."""
+        """The featurizer of molecules."""
         found = self.spec.featurizer
         if not isinstance(found, SmilesFeaturizer):
             raise ConfigError(
-                f"a model of {self.spec.dataset} does not read molecules; give it a "
+                f"a model of {self.spec.dataset} does not read molecules; use a "
                 f"folder of graphs in the TU layout"
             )
         return found
@@ -147,7 +147,7 @@ class Predictor:
 
         Args:
             smiles: The molecules.
-            interval: Add the ends of an interval with this coverage in percent, for
+            interval: Add intervals with this coverage in percent, which is valid for
                 molecules like those of the calibration part.
             workers: Number of featurisation processes.
         """
@@ -178,23 +178,23 @@ class Predictor:
         ]
 
     def half_widths(self, interval: float) -> np.ndarray:
-        """What the ends of an interval are away from each prediction: ``[T]``."""
+        """Half the width of the interval of each target: ``[T]``."""
         check_coverage(interval)
         if self.calibration is None:
             raise ConfigError(
-                f"the model of {self.spec.dataset} has no calibration, or its networks "
-                f"have different ones, so it has no intervals: train with "
+                f"the model of {self.spec.dataset} has no intervals, because it has no "
+                f"calibration, or its networks have different ones: train with "
                 f"split.calibration, for example 0.1"
             )
         return self.calibration.half_widths(interval)
 
     def explain(self, smiles: str, target: str | None = None) -> "Explanation":
-        """What atoms, bonds and descriptors contribute to a prediction.
+        """The contributions of atoms, bonds and descriptors to a prediction.
 
         Args:
             smiles: The molecule.
-            target: Which of several targets or classes; by default the first target,
-                or the class that is predicted.
+            target: The target or class to explain; by default the first target, or the
+                predicted class.
         """
         from fullrank.train.explain import explain
 
@@ -202,14 +202,14 @@ class Predictor:
 
     @cached_property
     def embedding_size(self) -> int:
-        """How many numbers `embeddings` gives for a molecule."""
+        """Width of `embeddings`."""
         methane = self.reading(["C"]).graphs
         assert methane is not None
         return self.embeddings(methane).shape[1]
 
     @torch.no_grad()
     def embeddings(self, graphs: PackedGraphs) -> np.ndarray:
-        """What the networks read out, side by side: ``[G, d]``."""
+        """The concatenated readouts of the networks: ``[G, d]``."""
         if self.spec.structure is not None:
             graphs = self.spec.structure.add_to(graphs)
         batches = PackedLoader(graphs, batch_size=self.batch_size)
@@ -226,7 +226,7 @@ class Predictor:
         """Means, standard deviations of an ensemble, and ends of intervals.
 
         Returns:
-            ``[G, C]``, and ``C`` columns more for each kind.
+            ``[G, C]``, and ``C`` further columns for each kind.
         """
         if self.spec.structure is not None:
             graphs = self.spec.structure.add_to(graphs)

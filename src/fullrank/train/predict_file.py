@@ -1,7 +1,7 @@
 """Predictions for tables of SMILES, SDF files and folders of graphs.
 
-However long a file is, only a few blocks of it are in memory. What is written has its
-final name only when it is complete; what a killed program leaves behind is resumed.
+Only a few blocks of a file are in memory at a time. The output gets its final name when
+it is complete; an interrupted prediction can be resumed.
 """
 
 import hashlib
@@ -44,18 +44,19 @@ Rows = list[list[Any]]
 
 @dataclass(frozen=True)
 class FileOptions:
-    """How a file is predicted.
+    """Options for predicting a file.
 
     Attributes:
-        smiles: The column of the SMILES; by default named as in training.
-        columns: The columns of the table to copy; all by default.
-        replace: Overwrite columns of the table that have the name of a prediction.
-        prefix: Put before the names of the predictions.
-        interval: The coverage of an interval in percent; none by default.
-        workers: Processes that featurise; by default one for each processor.
-        ray: The address of a Ray cluster that predicts a table, or ``auto``.
-        resume: Continue what was interrupted.
-        progress: Show a bar with the time left.
+        smiles: Column of the SMILES; by default named as in training.
+        columns: Columns of the table to copy; all by default.
+        replace: Whether to overwrite columns of the table that have the name of a
+            prediction.
+        prefix: Prefix of the names of the predictions.
+        interval: Coverage of the intervals in percent; none by default.
+        workers: Number of featurisation processes; by default one per processor.
+        ray: Address of a Ray cluster that predicts a table, or ``auto``.
+        resume: Whether to resume an interrupted prediction.
+        progress: Whether to show a progress bar.
     """
 
     smiles: str | None = None
@@ -71,10 +72,10 @@ class FileOptions:
 
 @dataclass(frozen=True)
 class PredictionCount:
-    """How many rows were predicted, and why the others were not.
+    """The number of rows that were predicted, and why the others were not.
 
     Attributes:
-        resumed: How many of them an interrupted prediction had written.
+        resumed: Number of rows from an interrupted prediction.
     """
 
     predicted: int = 0
@@ -102,16 +103,17 @@ def predict_file(
 ) -> PredictionCount:
     """Predict for a table of SMILES, an SDF file or a folder of graphs.
 
-    A table keeps its rows and columns in their order; the predictions follow.
+    The output has the rows and columns of a table in order, followed by the
+    predictions.
     """
     options = options or FileOptions()
     if not source.exists():
         raise DataError(f"there is no file or folder {str(source)!r}")
     if output.resolve() == source.resolve():
-        raise ConfigError(f"{output} is the input; write to another file")
+        raise ConfigError(f"{output} is the input; choose another output")
     is_table = source.is_file() and source.suffix.lower() != ".sdf"
     if options.ray is not None and not is_table:
-        raise ConfigError(f"{source} is not a table; a cluster predicts tables only")
+        raise ConfigError(f"{source} is not a table; a cluster supports only tables")
     if source.is_dir():
         read = _folder_rows
     else:
@@ -124,28 +126,28 @@ def predict_file(
             unfinished.append(rows)
             if interrupt.asked():
                 raise Interrupted(
-                    f"stopped; {unfinished.part} holds {unfinished.count.total:,} "
-                    f"rows, and resuming begins after them"
+                    f"stopped; {unfinished.part} contains {unfinished.count.total:,} "
+                    f"rows, and resuming continues after them"
                 )
         unfinished.complete()
     return unfinished.count
 
 
 def _key(predictor: Predictor, source: Path, options: FileOptions) -> str:
-    """What must be the same when a prediction is resumed."""
+    """The values that must not change when a prediction is resumed."""
     how = asdict(replace(options, workers=None, ray=None, resume=False, progress=False))
     content = None if source.is_dir() else content_digest(source)
     return digest_of([[m.digest for m in predictor.models], content, how])
 
 
 class _Progress(Record):
-    """How far a prediction came.
+    """The progress of a prediction.
 
     Attributes:
-        key: What is predicted for what.
-        size: In bytes, of the rows that are complete.
-        count: Of these rows.
-        sha256: Of all this and of the rows.
+        key: The result of `_key`.
+        size: Size of the complete rows in bytes.
+        count: Counts of these rows.
+        sha256: Checksum of all of this and of the rows.
     """
 
     key: str
@@ -161,7 +163,7 @@ class _Progress(Record):
 
 
 class _Unfinished:
-    """The rows of a table that is not complete, and a note of how far they reach."""
+    """The rows of an incomplete table, and a file with the progress."""
 
     def __init__(self, file: Path, key: str, resume: bool) -> None:
         self.file, self._key = file, key
@@ -173,15 +175,15 @@ class _Unfinished:
             self._continue(_Progress.read(self._note), resume)
 
     def _continue(self, before: _Progress, resume: bool) -> None:
-        rows = f"{before.count.total:,} rows of a prediction that was interrupted"
+        rows = f"{before.count.total:,} rows of an interrupted prediction"
         if not resume:
             raise ConfigError(
-                f"{self.part} holds {rows}: resume it, or delete {self._note}"
+                f"{self.part} contains {rows}: resume it, or delete {self._note}"
             )
         if before.key != self._key:
             raise ConfigError(
-                f"{self.part} holds {rows}, of another model, for another input or "
-                f"with other options; delete {self._note} to start again"
+                f"{self.part} contains {rows} with another model, input or options; "
+                f"delete {self._note} to start again"
             )
         self._read_rows(before.size)
         found = self._hash.hexdigest()
@@ -192,14 +194,14 @@ class _Unfinished:
         self.count = replace(before.count, resumed=before.count.total)
 
     def _read_rows(self, size: int) -> None:
-        """Hash the rows that are complete."""
+        """Hash the complete rows."""
         with self.part.open("rb") if self.part.exists() else io.BytesIO() as stream:
             while block := stream.read(max(0, min(size - self._size, 2**20))):
                 self._hash.update(block)
                 self._size += len(block)
 
     def __enter__(self) -> "_Unfinished":
-        # Unbuffered: what is noted as written is written.
+        # Unbuffered, so that the recorded progress is on disk.
         self._stream = self.part.open("r+b" if self._size else "wb", buffering=0)
         self._stream.truncate(self._size)
         self._stream.seek(self._size)
@@ -239,7 +241,7 @@ class _Unfinished:
             file.unlink(missing_ok=True)
 
 
-# What is read: each function yields the header as a list of one row, then rows
+# Readers: each function yields the header as a list of one row, then rows
 
 
 def _table_rows(
@@ -270,7 +272,7 @@ def _table_rows(
 def _predicted(
     predictor: Predictor, blocks: Iterable[list[Any]], options: FileOptions
 ) -> Iterator[Rows]:
-    """The predictions for blocks of SMILES, made here or on a cluster."""
+    """The predictions for blocks of SMILES, computed here or on a cluster."""
     if options.ray is not None:
         yield from predict_on_ray(predictor, blocks, options.interval, options.ray)
         return
@@ -282,18 +284,18 @@ def _predicted(
 def _kept_columns(
     table: TableReader, new: Sequence[str], predictor: Predictor, options: FileOptions
 ) -> list[int]:
-    """The columns of the table that are copied, by their places.
+    """The indices of the columns of the table that are copied.
 
-    Those that the model may write go together: what an old output says of how sure it
-    is would be read as if it were about the new one.
+    Columns that the model may write are dropped together: the uncertainty of an old
+    prediction would be mistaken for that of the new one.
     """
     names = table.header if options.columns is None else options.columns
     kept = [table.column(name) for name in names]
     taken = [column for column in kept if table.header[column] in new]
     if taken and not options.replace:
         raise DataError(
-            f"{table.file} already has a column {table.header[taken[0]]!r}, which is "
-            f"to be written: replace it, or choose a prefix"
+            f"{table.file} already has a column {table.header[taken[0]]!r}, which the "
+            f"prediction would write: replace it, or choose a prefix"
         )
     old = (
         {options.prefix + name for name in predictor.possible_columns} if taken else ()
@@ -330,7 +332,7 @@ def _folder_rows(
     if not isinstance(featurizer, GraphFeaturizer):
         raise ConfigError(
             f"a model of {predictor.spec.dataset} does not read folders of graphs; "
-            f"give it a table of SMILES or an SDF file"
+            f"use a table of SMILES or an SDF file"
         )
     graphs, unusable = featurizer.read_folder(source)
     new = [options.prefix + name for name in predictor.all_columns(options.interval)]

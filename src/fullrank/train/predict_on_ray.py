@@ -1,6 +1,6 @@
 """Predictions on a Ray cluster, block by block.
 
-A block whose node is lost is computed again on another one.
+If a node is lost, its blocks are computed again on another node.
 """
 
 import tempfile
@@ -17,7 +17,7 @@ from fullrank.train.model import Model
 from fullrank.train.predict import Predictor
 
 _RETRIES = 10
-_BLOCKS_PER_CPU = 2  # so that no node waits for the next one
+_BLOCKS_PER_CPU = 2  # so that no node is idle
 
 
 def predict_on_ray(
@@ -31,7 +31,7 @@ def predict_on_ray(
     The nodes need fullrank, but neither the model nor the table.
 
     Args:
-        address: Of the cluster, or ``auto`` for the one this machine belongs to.
+        address: Address of the cluster, or ``auto`` for that of this machine.
     """
     ray = connect(address)
     models = ray.put([model.to_bytes() for model in predictor.models])

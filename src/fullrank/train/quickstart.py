@@ -1,4 +1,4 @@
-"""The first thing anyone sees: does keeping the rank pay, on real molecules?"""
+"""The quick start: does keeping the rank improve accuracy on real molecules?"""
 
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ MODELS: dict[str, dict[str, Any]] = {
 def quickstart_configs(
     runs: Path, molecules: int = 6000, epochs: int = 12, seed: int = 0
 ) -> dict[str, Config]:
-    """One run for each model, all with the same width, depth, data and schedule."""
+    """One run per model, with the same width, depth, data and schedule."""
     return {
         name: parse(
             {

@@ -1,6 +1,6 @@
-"""The recipe for molecules: a whole configuration from a table and its targets.
+"""The recipe for molecules: a complete configuration from a table and its targets.
 
-Its settings were chosen on validation parts alone, see ``docs/results/molecules.md``.
+Its settings were chosen only on validation parts, see ``docs/results/molecules.md``.
 """
 
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from fullrank.train.config import Config, parse
 from fullrank.train.finetune import model_files, network_of
 from fullrank.train.model import Model
 
-#: The configuration of every table of molecules that is trained without one.
+#: The default configuration for tables of molecules.
 RECIPE: dict[str, Any] = {
     "model": {
         "conv": "expc",
@@ -34,7 +34,7 @@ RECIPE: dict[str, Any] = {
     "training": {"epochs": 40, "batch_size": 64},
     "ensemble": 2,
 }
-#: Classification also gets Morgan counts; on small regressions they hurt.
+#: Classification also uses Morgan counts; on small regression tables they hurt.
 DESCRIPTORS_OF_CLASSES = ["rdkit", "morgan"]
 #: Factor of the learning rate when fine-tuning a trained model.
 FINE_TUNING = 0.2
@@ -45,7 +45,7 @@ class Recipe:
     """A configuration for a table, and what was detected in the table.
 
     Attributes:
-        notes: What was detected, one line each.
+        notes: The detected properties, one line each.
     """
 
     config: Config
@@ -67,7 +67,7 @@ def recipe(
     """A configuration for a table of molecules.
 
     Args:
-        table: In any of the formats of `fullrank.data.tables`.
+        table: A table in any of the formats of `fullrank.data.tables`.
         targets: The columns to predict.
         smiles: The column with SMILES; detected by default.
         task: ``regression``, ``binary`` or ``multiclass``; detected by default.

@@ -1,4 +1,4 @@
-"""One run: fit, test, and a folder that tells all about it."""
+"""One run: fit, test, and write the run folder."""
 
 import contextlib
 import logging
@@ -85,23 +85,24 @@ def run_one(
     callbacks: Sequence[Callback] = (),
     wait: float = 0,
 ) -> RunFolder:
-    """Do a single run, or what is left of it.
+    """Do a single run, or resume it.
 
     Args:
-        config: With one seed, and one fold if it has folds.
-        dataset: That of ``config.data``, if it is loaded already.
-        console: Where to show progress; nowhere by default.
-        lines: Print a line for each epoch.
-        callbacks: Further Lightning callbacks. What they log is recorded with the
-            metrics; they must not change the training, or its id would be wrong.
-        wait: How many seconds to wait for another process that works on the same run.
+        config: Configuration with one seed, and one fold if it has folds.
+        dataset: The data set of ``config.data``, if already loaded.
+        console: Console for progress; none by default.
+        lines: Whether to print a line per epoch.
+        callbacks: Further Lightning callbacks. The values they log are stored with the
+            metrics. They must not change the training, because they are not part of its
+            id.
+        wait: Seconds to wait for another process that works on the same run.
     """
     if len(config.seeds) > 1:
-        raise ConfigError(f"a single run has one seed, got {config.seeds}")
+        raise ConfigError(f"a single run needs one seed, got {config.seeds}")
     if config.ensemble is not None:
-        raise ConfigError(f"a single run has one network, got {config.ensemble}")
+        raise ConfigError(f"a single run needs one network, got {config.ensemble}")
     if config.split.kind in FOLDS and config.split.fold is None:
-        raise ConfigError("a single run has one fold: set split.fold")
+        raise ConfigError("a single run needs one fold: set split.fold")
     if dataset is None:
         dataset = config.load_data()
     run = run_folder(config, dataset)
@@ -109,7 +110,7 @@ def run_one(
         return run
     lock = run.locked(wait) if leading(config) else contextlib.nullcontext()
     with lock, _quiet_lightning(), _unfilled(), _explained(run, config):
-        if is_finished(run, config):  # by the process that was waited for
+        if is_finished(run, config):  # by another process, in the meantime
             pass
         elif config.model.name in ESTIMATORS:
             fit_and_measure(run, identify(config, dataset), config, dataset)
@@ -119,7 +120,7 @@ def run_one(
 
 
 def is_finished(run: RunFolder, config: Config, or_longer: bool = False) -> bool:
-    """Whether a run has a result for as many epochs, or for more."""
+    """Whether a run has a result for at least as many epochs."""
     result = run.result
     if result is None:
         return False
@@ -129,7 +130,7 @@ def is_finished(run: RunFolder, config: Config, or_longer: bool = False) -> bool
 
 
 class _Run:
-    """What belongs together while a run is done."""
+    """The state of a run in progress."""
 
     def __init__(
         self,
@@ -156,7 +157,7 @@ class _Run:
         self.shown: str | None = None
         if len(getattr(self.split, self.validation)):
             self.shown = f"{self.validation}_{spec.main_metric}"
-        # By the protocol gin no epoch may be chosen in a single run.
+        # In the protocol gin, a single run must not choose an epoch.
         self.metric = self.shown if self.validation == "valid" else None
         self.epochs_done, self.stopped = self._done()
         forget_peak_memory()
@@ -187,7 +188,7 @@ class _Run:
         )
 
     def _measured(self, part: str) -> Measures:
-        """The measures of a part in evaluation mode."""
+        """The scores of a part in evaluation mode."""
         if not len(getattr(self.split, part)):
             return {}
         (found,) = self.trainer.test(self.task, self._loader(part), verbose=False)
@@ -228,7 +229,7 @@ class _Run:
         self.run.finish(result)
 
     def _done(self) -> tuple[int, bool]:
-        """How many epochs are saved, and whether training was stopped early."""
+        """Number of saved epochs, and whether training was stopped early."""
         file = self.run.checkpoint("last")
         if not file.exists():
             return 0, False
@@ -241,7 +242,7 @@ class _Run:
         if self.epochs_done:
             if not _same(self.run.split, self.split):
                 raise RunError(
-                    f"{self.dataset.name} is split differently now than when the run "
+                    f"the split of {self.dataset.name} has changed since the run "
                     f"{self.run.path} started; move the folder away to start again"
                 )
             here = here.resuming(self.run.environment)
@@ -331,24 +332,24 @@ def _same(one: Split, other: Split) -> bool:
 def _refuse_fewer(run: RunFolder, config: Config, done: int) -> None:
     if done > config.training.epochs:
         raise RunError(
-            f"the run {run.path} has {done} epochs already, more than the "
-            f"{config.training.epochs} of training.epochs; ask for at least {done}, or "
+            f"the run {run.path} already has {done} epochs, more than the "
+            f"{config.training.epochs} of training.epochs; set at least {done}, or "
             f"set runs to another folder"
         )
 
 
 def leading(config: Config) -> bool:
-    """Whether this is the process that writes, of the several that may train."""
+    """Whether this process writes files, if several processes train."""
     machine = "0"
     if config.compute.nodes > 1:
-        # Lightning learns it from the environment only once there is a trainer.
+        # Lightning reads the environment only when a trainer is created.
         machine = os.environ.get("NODE_RANK", os.environ.get("GROUP_RANK", "0"))
     return machine == "0" and getattr(rank_zero_only, "rank", 0) == 0
 
 
 @contextlib.contextmanager
 def _explained(run: RunFolder, config: Config) -> Iterator[None]:
-    """Say what is saved and how to resume when a run ends before its time."""
+    """Add what is saved and how to resume to the error of an interrupted run."""
     try:
         yield
     except Diverged as error:
@@ -367,7 +368,7 @@ def _explained(run: RunFolder, config: Config) -> Iterator[None]:
 def _standing(run: RunFolder, config: Config) -> str:
     file = run.checkpoint("last")
     if not file.exists():
-        return f"no epoch of {run.path} was complete yet; the same command begins again"
+        return f"no epoch of {run.path} is complete; the same command starts again"
     epochs = load_checkpoint(file, run.id)["epoch"] + 1
     return (
         f"{epochs} of {config.training.epochs} epochs are saved in {file}, and the "
@@ -377,8 +378,8 @@ def _standing(run: RunFolder, config: Config) -> str:
 
 @contextlib.contextmanager
 def _unfilled() -> Iterator[None]:
-    """Keep deterministic mode from writing NaN into all memory that is about to be
-    written anyway: up to a tenth of a step."""
+    """Keep deterministic mode from filling uninitialised memory with NaN, which takes
+    up to a tenth of a step."""
     mode = cast(Any, torch.utils.deterministic)
     before, mode.fill_uninitialized_memory = mode.fill_uninitialized_memory, False
     try:
@@ -389,7 +390,7 @@ def _unfilled() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _quiet_lightning() -> Iterator[None]:
-    """Keep Lightning's tips and warnings off the terminal; our messages say more."""
+    """Suppress Lightning's tips and warnings; our messages are more specific."""
     loggers = [logging.getLogger(f"lightning.{part}") for part in ("pytorch", "fabric")]
     levels = [logger.level for logger in loggers]
     with warnings.catch_warnings():

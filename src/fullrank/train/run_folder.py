@@ -102,9 +102,9 @@ class Summary(Record):
     Attributes:
         experiment: The name of the experiment's folder; the id of a single run.
         protocol: ``gin``, ``fair``, or ``split`` for one split.
-        epochs: By ``gin``, the epoch chosen for each seed.
-        ensemble: How many runs predict together, if more than one do; ``test`` then
-            holds the measures of these ensembles.
+        epochs: ``gin``: the epoch chosen for each seed.
+        ensemble: Number of runs per ensemble, if more than one; ``test`` then contains
+            the scores of these ensembles.
         runs: The ids of the runs.
     """
 

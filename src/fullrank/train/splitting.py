@@ -13,9 +13,9 @@ _log = logging.getLogger(__name__)
 
 
 def make_split(config: Config, dataset: GraphDataset) -> Split:
-    """Which graphs train, which choose the epoch, which test, which calibrate.
+    """Split the graphs into training, validation, test and calibration parts.
 
-    A split that nothing can be learned or chosen by is refused.
+    A split with which nothing can be learned or chosen is refused.
     """
     split = _chosen_split(config, dataset)
     if config.split.calibration is not None:
@@ -39,7 +39,7 @@ def _check_sizes(dataset: GraphDataset, split: Split) -> None:
         raise DataError(
             f"{dataset.name} has {len(dataset)} usable graphs, too few for a "
             f"{split.how['kind']} split into training, validation and test ({found}); "
-            f"add rows, or say in a column of the table which part each belongs to"
+            f"add rows, or assign them to parts in a column of the table"
         )
 
 
@@ -56,7 +56,7 @@ def _check_values(dataset: GraphDataset, split: Split) -> None:
 
 
 def _check_labels(dataset: GraphDataset, split: Split) -> None:
-    """Both labels must be there to learn from, and for one target to choose by."""
+    """The train part needs both labels and, for a single target, the valid part too."""
     for part in PARTS:
         labels = np.asarray(dataset.labels)[getattr(split, part)]
         if not len(labels):
@@ -80,7 +80,7 @@ def _chosen_split(config: Config, dataset: GraphDataset) -> Split:
     if options.kind not in FOLDS:
         if options.kind is None and dataset.default_split == "folds":
             raise ConfigError(
-                f"{dataset.name} is tested on folds: set split.kind to gin or fair"
+                f"{dataset.name} is evaluated on folds: set split.kind to gin or fair"
             )
         return dataset.split(options.kind, options.seed, bool(options.apart))
     if options.folder is not None:

@@ -246,7 +246,7 @@ class _TrainProcess:
         command = [sys.executable, "-m", "fullrank", "train", "--quiet", "--no-page"]
         self._process = subprocess.Popen(
             [*command, "--wait", str(wait), str(file)],
-            stdin=subprocess.PIPE,  # closed when this process ends, for whatever reason
+            stdin=subprocess.PIPE,  # closed when this process ends for any reason
             stdout=self._output,
             stderr=self._errors,
             env={**os.environ, **_environment(threads)},
@@ -375,7 +375,7 @@ def run_on_ray(
         watch: Called when the state has changed.
         cpus: CPUs per run.
         gpus: GPUs per run.
-        retries: How often a run is restarted after its node was lost.
+        retries: Maximum number of restarts of a run whose node was lost.
     """
     ray = connect(address)
     bell = _bell(ray)

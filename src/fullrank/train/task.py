@@ -25,9 +25,9 @@ class GraphTask(lightning.LightningModule):
     ``lr``, ``train_loss``, ``train_mae``, ``valid_loss``, ….
 
     Args:
-        spec: Of the model.
-        config: Of the run.
-        dataset: Where the graphs are from.
+        spec: Specification of the model.
+        config: Configuration of the run.
+        dataset: The data set.
         validation: The part that is evaluated after each epoch.
     """
 
@@ -57,13 +57,13 @@ class GraphTask(lightning.LightningModule):
 
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
         total, count = run_batch(self.model, self.loss, batch, self.training_outputs)
-        # Processes average their gradients, so each loss is its share of the labels
-        # of all of them.
+        # Processes average their gradients, so each loss is scaled by its share of all
+        # labels.
         everywhere = torch.stack([total.detach(), count.to(total.dtype)])
         everywhere = self.trainer.strategy.reduce(everywhere, reduce_op="sum")
         loss = total * self.trainer.world_size / everywhere[1].clamp(min=1e-12)
         penalty = getattr(self.model.network, "penalty", None)
-        if penalty is not None:  # of DiffPool
+        if penalty is not None:  # for DiffPool
             loss = loss + penalty
         if not everywhere[0].isfinite():
             raise Diverged(
@@ -98,7 +98,7 @@ class GraphTask(lightning.LightningModule):
             self.parameters(),
             lr=options.lr,
             weight_decay=options.weight_decay,
-            # Lightning clips no gradients of a fused optimizer in mixed precision.
+            # Lightning does not clip gradients of a fused optimizer in mixed precision.
             fused=not self.config.training.precision.endswith("-mixed"),
         )
         epochs = self.config.training.epochs
@@ -111,7 +111,8 @@ class GraphTask(lightning.LightningModule):
     def _schedule(
         self, optimizer: torch.optim.Optimizer, steps: int, total: int
     ) -> lr_scheduler.LRScheduler | None:
-        """All schedules go by steps, and so are up to date when an epoch is saved."""
+        """All schedules count steps, so that they are up to date when an epoch is
+        saved."""
         options = self.config.schedule
         if options.name == "step":
             return lr_scheduler.StepLR(optimizer, options.every * steps, options.factor)
@@ -140,8 +141,8 @@ class GraphTask(lightning.LightningModule):
 def run_batch(
     model: Model, loss: Loss, batch: Batch, outputs: EpochOutputs
 ) -> tuple[Tensor, Tensor]:
-    """The sum of the loss over a batch and what to divide it by; predictions and labels
-    are added to ``outputs``."""
+    """The sum of the loss over a batch, and its divisor; predictions and labels are
+    added to ``outputs``."""
     output = model(batch)
     target = batch.y
     if model.spec.task == "regression":

@@ -1,7 +1,7 @@
 """Search for a better configuration on the validation part, with Optuna.
 
-The study lives in a file or a database, so several processes or machines may work on
-it. A search that was killed keeps its finished trials, and resumes the other one.
+The study is stored in a file or a database, so several processes or machines can share
+it. A killed search keeps its finished trials and resumes the unfinished one.
 """
 
 import json
@@ -65,13 +65,13 @@ _SECONDS_TO_WAIT = 24 * 3600
 
 @dataclass(frozen=True)
 class Tuned:
-    """What a search found.
+    """The result of a search.
 
     Attributes:
-        folder: Where the study, the best configuration and the page are.
+        folder: Folder of the study, the best configuration and the page.
         config: The best configuration.
         study: All trials.
-        summary: Of the model that was trained with the best configuration.
+        summary: Summary of the model trained with the best configuration.
     """
 
     folder: Path
@@ -105,11 +105,11 @@ def tune(
     Args:
         config: The starting point; keys that are not in ``space`` are kept.
         trials: Number of finished trials in the study, over all processes.
-        seconds: Start no trial after this time.
-        space: What to change, in the form of `SPACE`, or a YAML file with it.
+        seconds: Time limit, after which no trial is started.
+        space: The search space in the form of `SPACE`, or a YAML file with it.
         storage: The URL of a database, such as ``sqlite:///study.db``; a file in the
             folder of the study by default.
-        console: Where to show progress.
+        console: Console for progress.
     """
     searched = _checked_space(config, SPACE if space is None else space)
     key = digest_of([config.determining(), searched])[:12]
@@ -157,7 +157,7 @@ class _Search:
         self._datasets: dict[str, GraphDataset] = {}
 
     def direction(self) -> StudyDirection:
-        """Whether the metric of the data set is to be minimised or maximised."""
+        """Whether to minimise or maximise the metric of the data set."""
         dataset = self._dataset(self.config)
         several = dataset.task == "regression" and len(dataset.targets) > 1
         metric = "std_mae" if several else dataset.metric
@@ -192,7 +192,7 @@ class _Search:
         """Queue the trials of processes that were killed."""
         for trial in study.get_trials(deepcopy=False, states=(TrialState.RUNNING,)):
             lock = self._lock_of(trial.user_attrs.get("process", ""))
-            if not lock.exists():  # it is about to begin, or on another machine
+            if not lock.exists():  # it is starting, or on another machine
                 continue
             with suppress(Timeout), FileLock(lock, timeout=0):
                 study.tell(trial.number, state=TrialState.FAIL, skip_if_finished=True)
@@ -246,7 +246,7 @@ class _Search:
 
 
 class _Pruning(Callback):
-    """Stops a trial that is worse than the others were at the same epoch."""
+    """Stops a trial that is worse than the others at the same epoch."""
 
     def __init__(self, trial: Trial) -> None:
         self.trial = trial
@@ -274,7 +274,7 @@ def _storage(url: str | None, place: str) -> BaseStorage:
 
 
 def _cut_incomplete_line(journal: Path) -> None:
-    """Remove what a killed process left of a line: Optuna would append to it."""
+    """Remove an incomplete last line of a killed process: Optuna would append to it."""
     if not journal.exists():
         return
     content = journal.read_bytes()
@@ -287,8 +287,8 @@ def _cut_incomplete_line(journal: Path) -> None:
 
 @contextmanager
 def _study_errors(place: str) -> Iterator[None]:
-    """Turn any error about a study or its database into a `ConfigError`: which ones
-    there are depends on Optuna and on the database."""
+    """Convert any error about a study or its database to a `ConfigError`; their classes
+    depend on Optuna and the database."""
     try:
         yield
     except Exception as error:
@@ -324,7 +324,7 @@ def _check_space(config: Config, space: Mapping[str, Any]) -> None:
             values = given
         else:
             raise ConfigError(
-                f"the search space gives {key!r} as {given!r}; give a list of values, "
+                f"the search space has {key!r}: {given!r}; use a list of values, "
                 f"or {{low: …, high: …}} with log: true for a logarithmic range"
             )
         for value in values:
@@ -332,7 +332,7 @@ def _check_space(config: Config, space: Mapping[str, Any]) -> None:
 
 
 def _suggest(trial: Trial, key: str, given: Any) -> str:
-    """A value as YAML text: Optuna's categories are texts and numbers only."""
+    """A value as YAML text: Optuna's categories are only strings and numbers."""
     if isinstance(given, list):
         return trial.suggest_categorical(key, [yaml_value(value) for value in given])
     low, high, log = given["low"], given["high"], bool(given.get("log"))
@@ -342,7 +342,7 @@ def _suggest(trial: Trial, key: str, given: Any) -> str:
 
 
 def _own_values(config: Config, space: Mapping[str, Any]) -> dict[str, Any]:
-    """What the configuration itself has, as far as it is in the space."""
+    """The configuration's own values of the keys in the space."""
     found: dict[str, Any] = {}
     for key, given in space.items():
         value: Any = config.model_dump()

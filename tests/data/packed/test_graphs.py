@@ -144,7 +144,7 @@ def test_wrong_graphs_are_named():
         )
     with pytest.raises(DataError, match="edge 0 .*graph 0.*graph 1"):
         PackedGraphs.pack(np.array([2, 2]), np.array([[0], [2]]))
-    with pytest.raises(DataError, match="node -1"):
+    with pytest.raises(DataError, match="-1"):
         PackedGraphs.pack(np.array([2]), np.array([[0], [-1]]))
     with pytest.raises(DataError, match=r"'node\.x'.*3.*2"):
         PackedGraphs.pack(np.array([2]), none, {"node.x": np.zeros(3)})

@@ -256,8 +256,8 @@ def test_wrong_arguments(tmp_path):
     ("content", "word"),
     [
         (b'smiles,y\nC,1\n"CC,2\n', "line 3"),
-        (b"smiles,y\nC,\xff\xfe\n", "not UTF-8"),
-        (b"smiles,y,y\nC,1,2\n", "2 columns 'y'"),
+        (b"smiles,y\nC,\xff\xfe\n", "UTF-8"),
+        (b"smiles,y,y\nC,1,2\n", "2 .*'y'"),
         (b"smiles;y\nC;1,5\n", "1.5"),
         (b"smiles,y\nC,1\nC\0C,2\n", "line 3"),
     ],
@@ -283,7 +283,7 @@ def test_missing_is_not_zero(tmp_path):
 
 def test_the_table_is_not_overwritten_by_its_rejected_rows(tmp_path):
     file = table(tmp_path, "smiles,y\nC,1\nCC,x\n")
-    with pytest.raises(DataError, match="rejected is .*molecules.csv"):
+    with pytest.raises(DataError, match=r"rejected.*molecules\.csv"):
         read_smiles_csv(file, ["y"], root=tmp_path, rejected=file)
     assert file.read_text() == "smiles,y\nC,1\nCC,x\n"
 

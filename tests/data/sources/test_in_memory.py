@@ -68,23 +68,23 @@ def test_packed_own_graphs_can_be_saved(tmp_path):
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        (graph(y=None), "graph 1 has no target y"),
-        (Data(y=0, num_nodes=0), "graph 1 has no nodes"),
-        (graph(x=torch.zeros(2, 3)), "graph 1 has 3 columns in 'x', but graph 0 has 1"),
-        (graph(x=None), "graph 1 has no columns in 'x', but graph 0 has 1"),
+        (graph(y=None), r"graph 1 .*\by\b"),
+        (Data(y=0, num_nodes=0), "graph 1 .*nodes"),
+        (graph(x=torch.zeros(2, 3)), "graph 1 .* 3 .*'x'.*graph 0 .*1"),
+        (graph(x=None), "graph 1 .*'x'.*graph 0 .*1"),
         (graph(edge_index=torch.tensor([[0, 5], [1, 0]])), r"\(5, 0\).* graph 1 has 2"),
         (graph(y=-1), "multiclass"),
-        (graph(x=torch.tensor([[1.0], [float("nan")]])), "graph 1 has nan in 'x'"),
+        (graph(x=torch.tensor([[1.0], [float("nan")]])), "graph 1 .*nan.*'x'"),
         (
             graph(edge_attr=torch.full((2, 2), 1e300, dtype=torch.double)),
-            "1e\\+300 in 'edge_attr'",
+            r"1e\+300.*'edge_attr'",
         ),
-        (graph(y=float("inf")), "graph 1 has inf in 'y'"),
+        (graph(y=float("inf")), "graph 1 .*inf.*'y'"),
         (
             graph(edge_attr=torch.zeros(3, 2, dtype=int)),
-            "graph 1: .*edge_attr.* 3 rows",
+            "graph 1.*edge_attr.* 3 ",
         ),
-        (graph(num_nodes=3), "graph 1: 'node.x' has 2 rows for 3 nodes"),
+        (graph(num_nodes=3), "graph 1.*'node.x'.* 2 .* 3 "),
     ],
 )
 def test_wrong_graphs_are_named(wrong, message):

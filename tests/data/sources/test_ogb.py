@@ -301,29 +301,29 @@ def test_blocks_do_not_change_what_is_read(ppa, tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("file", "rows", "message"),
     [
-        ("raw/edge", [[0, 1]], r"edge\.csv\.gz ends after line 1 of at least 7"),
-        ("raw/edge", [[0, 9]] * 7, r"edge\.csv\.gz, line 1: an edge of a graph with 3"),
-        ("raw/edge", [[0, 1]] * 8, r"edge\.csv\.gz has more than 7 lines"),
+        ("raw/edge", [[0, 1]], r"edge\.csv\.gz .*line 1 .* 7"),
+        ("raw/edge", [[0, 9]] * 7, r"edge\.csv\.gz, line 1: .* 3"),
+        ("raw/edge", [[0, 1]] * 8, r"edge\.csv\.gz .*more than 7"),
         (
             "raw/graph-label",
             [1, 2, 3],
-            r"graph-label\.csv\.gz, line 4: 3 lines instead of 4",
+            r"graph-label\.csv\.gz, line 4: 3 .* 4",
         ),
-        ("raw/num-edge-list", [1], r"num-edge-list\.csv\.gz, line 2: 1 lines instead"),
+        ("raw/num-edge-list", [1], r"num-edge-list\.csv\.gz, line 2: 1 "),
         (
             "raw/num-node-list",
             [3, 2, 0, 2],
-            r"num-node-list\.csv\.gz, line 3: 0 is less than 1",
+            r"num-node-list\.csv\.gz, line 3: 0 ",
         ),
         ("raw/num-edge-list", [2, 1, -3, 1], r"num-edge-list\.csv\.gz, line 3: -3"),
-        ("split/species/test", [9], r"test\.csv\.gz, line 1: graph 9 of a set of 4"),
-        ("split/species/test", [3, 2], r"test\.csv\.gz, line 2: graph 2 .*twice"),
-        ("split/species/train", [0, 2, 0], r"train\.csv\.gz, line 1: graph 0 .*twice"),
-        ("raw/edge-feat", [[1]] * 7, r"edge-feat\.csv\.gz, line 1: 1 columns instead"),
+        ("split/species/test", [9], r"test\.csv\.gz, line 1: .* 9 .* 4"),
+        ("split/species/test", [3, 2], r"test\.csv\.gz, line 2: graph 2 "),
+        ("split/species/train", [0, 2, 0], r"train\.csv\.gz, line 1: graph 0 "),
+        ("raw/edge-feat", [[1]] * 7, r"edge-feat\.csv\.gz, line 1: 1 "),
         ("raw/edge-feat", [["x"] * 7], r"edge-feat\.csv\.gz, line 1: 'x'"),
         ("raw/edge-feat", [[1] * 7] * 6 + [["inf"] * 7], r"edge-feat\.csv\.gz, line 7"),
-        ("raw/graph-label", [[1, 2]] * 4, r"graph-label\.csv\.gz, line 1: 2 columns"),
-        ("raw/graph-label", [4, 37, 0, 11], r"graph-label\.csv\.gz, line 2: class 37"),
+        ("raw/graph-label", [[1, 2]] * 4, r"graph-label\.csv\.gz, line 1: 2 "),
+        ("raw/graph-label", [4, 37, 0, 11], r"graph-label\.csv\.gz, line 2: .*37"),
         ("raw/graph-label", [4, "nan", 0, 1], r"graph-label\.csv\.gz, line 2: 'nan'"),
     ],
 )
@@ -338,8 +338,8 @@ def test_wrong_files_are_named(ppa, tmp_path, file, rows, message):
     ("labels", "message"),
     [
         ([[1, 0], [0, "inf"], [1, 1], [0, 0]], "line 2: 'inf'"),
-        ([[1, 0], [0, 1], [1], [0, 0]], "line 3: 1 values, but 2 above"),
-        ([[1, 0], [0, 1], [1, 1], [0, 2]], "line 4: 2 is not 0 or 1"),
+        ([[1, 0], [0, 1], [1], [0, 0]], "line 3: 1 .* 2 "),
+        ([[1, 0], [0, 1], [1, 1], [0, 2]], "line 4: 2 "),
     ],
 )
 def test_wrong_labels_of_molecules(tmp_path, labels, message):

@@ -155,6 +155,6 @@ def test_a_wrong_archive_leaves_nothing_behind(tmp_path):
     mirror, root = tmp_path / "mirror", tmp_path / "root"
     mirror.mkdir()
     archive(mirror / "SMALL.zip", small(tmp_path / "SMALL", A="1, 2\n2, 9\n"))
-    with pytest.raises(DataError, match="5 nodes"):
+    with pytest.raises(DataError, match=" 5 "):
         TU("SMALL", root, mirror)
     assert [name for name in os.listdir(root) if not name.endswith(".lock")] == []

@@ -124,5 +124,5 @@ def test_which_edge_is_twisted_does_not_matter():
     ],
 )
 def test_bases_must_be_simple_and_connected(base):
-    with pytest.raises(ValueError, match="the base must be"):
+    with pytest.raises(ValueError, match="base"):
         cfi_pair(base)

@@ -67,7 +67,7 @@ def test_what_merging_costs(model, graphs):
     assert merging.least_squared_error(values) == pytest.approx(2 / 6)
     missing = torch.tensor([0, 1, float("nan"), 0, 0, 1])
     assert merging.best_accuracy(missing) == 4 / 5
-    with pytest.raises(DataError, match="5 labels for 6"):
+    with pytest.raises(DataError, match="5 .* 6"):
         merging.best_accuracy(torch.zeros(5))
 
 
@@ -143,5 +143,5 @@ def test_what_cannot_be_merged_is_refused(model, graphs):
         merged(model, graphs, of="nodes")
     with pytest.raises(DataError):
         merged(model, [])
-    with pytest.raises(ConfigError, match="6 graphs"):
+    with pytest.raises(ConfigError, match=" 6 "):
         merged(torch.nn.Identity(), graphs, call=lambda model, data: data.x)

@@ -124,9 +124,9 @@ def test_products_and_compositions():
         (lambda: Multiset([1, 2], degrees=(3, 2)), r"\(3, 2\)"),
         (lambda: Multiset([1, 2], degrees=(2, 1)), r"\(2, 1\)"),
         (lambda: NMEAN(Multiset([1, 2])), "degrees"),
-        (lambda: MatrixAggregator([[1, 2]])(Multiset([1])), "2 rows, got 1"),
-        (lambda: moment(0), "at least 1, got 0"),
-        (lambda: powers(0), "at least 1, got 0"),
+        (lambda: MatrixAggregator([[1, 2]])(Multiset([1])), "2 .* 1"),
+        (lambda: moment(0), " 0"),
+        (lambda: powers(0), " 0"),
     ],
 )
 def test_invalid_arguments_are_refused(make, message):

@@ -147,7 +147,7 @@ def test_one_and_one_over_n_are_the_same_row_at_a_fixed_size():
 
 
 def test_matrices_of_different_sizes_are_refused():
-    with pytest.raises(ValueError, match="2 and 3"):
+    with pytest.raises(ValueError, match="2 .*3"):
         compare(MatrixAggregator([[1, 2]]), MatrixAggregator([[1, 2, 3]]))
 
 

@@ -68,7 +68,7 @@ def test_reset_parameters(f):
 )
 def test_bipartite_input_is_refused_where_it_has_no_meaning(f):
     conv = ExpandingConv((5, 5), 4, coefficients=f)
-    with pytest.raises(ValueError, match="bipartite input"):
+    with pytest.raises(ValueError, match="bipartite"):
         conv((torch.randn(3, 5), torch.randn(2, 5)), torch.tensor([[0], [1]]))
 
 

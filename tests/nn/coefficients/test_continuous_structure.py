@@ -71,11 +71,11 @@ def test_what_it_cannot_read_is_refused():
     graph = described(HEXAGON)
     with pytest.raises(DataError, match="none"):
         conv(graph.x, graph.edge_index)
-    with pytest.raises(DataError, match=r"9 numbers.*\[11\]"):
+    with pytest.raises(DataError, match=r" 9 .*\[11\]"):
         run(conv, described(HEXAGON, AddContinuousStructure(walk_length=6)))
-    with pytest.raises(DataError, match="9 numbers"):
+    with pytest.raises(DataError, match=" 9 "):
         run(conv, described(HEXAGON, AddStructuralColors()))
-    with pytest.raises(DataError, match="structural colours"):
+    with pytest.raises(DataError, match="AddStructuralColors"):
         run(layer(StructuralCoefficients(2)), graph)
 
 

@@ -76,9 +76,7 @@ class TestChoosing:
         assert current_backend() == "auto"
 
     def test_an_unknown_one(self):
-        with pytest.raises(
-            ValueError, match="'cuda'.*auto, plain, native, cpu, portable"
-        ):
+        with pytest.raises(ValueError, match="'cuda'.*portable"):
             backend("cuda")
         assert current_backend() == "auto"
 

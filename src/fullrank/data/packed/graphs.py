@@ -27,7 +27,7 @@ from fullrank.data.packed.storage import (
 )
 from fullrank.errors import DataError
 
-if TYPE_CHECKING:  # preparing and listing data sets must not wait for torch
+if TYPE_CHECKING:  # preparing and listing data sets must not import torch
     import torch
     from torch_geometric.data import Batch, Data
 
@@ -353,13 +353,13 @@ class PackedGraphs:
         info: Callable[[], Mapping[str, Any]],
         last: Callable[[], Mapping[str, np.ndarray]] = dict,
     ) -> None:
-        """Write the graphs of all ``parts``, one after the other, to ``folder``.
+        """Write the graphs of all ``parts`` to ``folder``, in order.
 
         Only one part is in memory at a time; the fields are those of the first.
 
         Args:
-            info: What describes the set, asked for when all parts are written.
-            last: Arrays of all graphs that are known only then.
+            info: Returns the description of the set; called after the last part.
+            last: Returns arrays of all graphs that are known only after the last part.
         """
         fields: list[Mapping[str, Field]] = []
 
@@ -376,8 +376,8 @@ class PackedGraphs:
 
     @classmethod
     def open(cls, folder: str | Path) -> "PackedGraphs":
-        """Map the set in ``folder`` into memory, after comparing it with its checksums:
-        about a second per gigabyte."""
+        """Map the set in ``folder`` into memory after verifying its checksums, which
+        takes about a second per gigabyte."""
         verify(Path(folder))
         arrays, digests, header = read(Path(folder))
         try:

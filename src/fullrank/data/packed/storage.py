@@ -1,7 +1,7 @@
 """Arrays on disk: a folder of plain files and a header with their checksums.
 
 ``header.json`` names the format and its version, and gives the data type, shape and
-SHA-256 of each array, and its own SHA-256; ``NAME.bin`` holds the numbers,
+SHA-256 of each array, and its own SHA-256; ``NAME.bin`` contains the numbers,
 little-endian, row by row. `read` checks the header and the sizes and maps the files;
 `verify` reads the files and compares them with their checksums.
 """
@@ -99,7 +99,7 @@ def writing(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def replacing(folder: Path) -> Iterator[Path]:
-    """A new folder beside ``folder``, which replaces it on success."""
+    """A new folder next to ``folder``, which replaces it on success."""
     unfinished = folder.with_name(f".{folder.name}.{uuid.uuid4().hex[:8]}")
     with writing(folder):
         unfinished.mkdir(parents=True)
@@ -273,9 +273,11 @@ def _map(file: Path, entry: _Entry) -> np.ndarray:
     try:
         dtype = np.dtype(entry.dtype)
     except (TypeError, ValueError, SyntaxError) as error:
-        raise PackedFileError(f"{file} has no known data type: {error}") from error
+        raise PackedFileError(f"{file} has an unknown data type: {error}") from error
     if dtype.hasobject:
-        raise PackedFileError(f"{file} holds Python objects, which are not supported")
+        raise PackedFileError(
+            f"{file} contains Python objects, which are not supported"
+        )
     wanted = dtype.itemsize * math.prod(shape)  # of Python's integers: no overflow
     size = file.stat().st_size if file.exists() else 0
     if size != wanted:
@@ -285,5 +287,5 @@ def _map(file: Path, entry: _Entry) -> np.ndarray:
         )
     if wanted == 0:  # an empty file cannot be mapped
         return np.empty(shape, dtype)
-    # A plain array over the map: np.memmap's own subclass slows every gather down.
+    # A plain array over the map: the subclass np.memmap slows down every gather.
     return np.asarray(np.memmap(file, dtype=dtype, mode="r", shape=shape))

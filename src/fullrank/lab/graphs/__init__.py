@@ -1,2 +1,2 @@
-"""Whole graphs: the Weisfeiler-Leman test, pairs of graphs that it confuses, and which
-of them a model distinguishes."""
+"""Whole graphs: the Weisfeiler-Leman test, pairs of graphs that it does not
+distinguish, and which of them a model distinguishes."""

@@ -47,9 +47,9 @@ class RPC:
     confidence: float = 0.95
 
     def hotelling_threshold(self, dim: int) -> float:
-        r"""What Hotelling's statistic exceeds with probability 1 - confidence if both
-        means are equal: :math:`\frac{(q-1)d}{q-d} F_{d,\,q-d}`; 72.34 for q = 32 and
-        d = 16."""
+        r"""The value that Hotelling's statistic exceeds with probability 1 - confidence
+        if both means are equal: :math:`\frac{(q-1)d}{q-d} F_{d,\,q-d}`; 72.34 for q =
+        32 and d = 16."""
         q = self.relabelings
         if dim >= q:
             raise ConfigError(
@@ -62,22 +62,22 @@ class RPC:
 
 @dataclass(frozen=True)
 class PairedComparisons:
-    r"""What the procedure said of each pair.
+    r"""The result of the procedure for each pair.
 
     Both statistics are :math:`\bar{D}^\top S^+ \bar{D}` of the differences D between
     the embeddings of the two graphs, relabeled. Hotelling's T² has the factor q in
-    front, the number of relabelings. The released code leaves it out but keeps the
-    threshold, so that it asks for q times as much: pairs that it distinguishes are also
-    distinguished by Hotelling's test, and fewer pairs fail the reliability check.
+    front, the number of relabelings. The released code omits the factor but keeps the
+    threshold, so its test is stricter by a factor of q: pairs that it distinguishes are
+    also distinguished by Hotelling's test, and fewer pairs fail the reliability check.
 
     Attributes:
         suite: The pairs.
-        statistic: Without the factor, ``[P]``.
-        reliability: The same between copies of one graph, ``[P]``.
-        constant: Where the difference is the same for all relabelings and not 0,
-            ``[P]``: S is then 0 up to rounding, and the statistic says nothing.
-        dim: The number of outputs.
-        settings: Those of the procedure.
+        statistic: The statistic without the factor, ``[P]``.
+        reliability: The statistic between copies of one graph, ``[P]``.
+        constant: Whether the difference is the same for all relabelings and not 0,
+            ``[P]``: S is then 0 up to rounding, and the statistic is meaningless.
+        dim: Number of outputs.
+        settings: Settings of the procedure.
     """
 
     suite: PairSuite
@@ -107,8 +107,8 @@ class PairedComparisons:
 
     @property
     def hotelling_failures(self) -> Tensor:
-        """Pairs whose copies of one graph Hotelling's test distinguishes, ``[P]``; at
-        95% confidence 1 in 20 is to be expected."""
+        """Pairs for which Hotelling's test distinguishes copies of one graph, ``[P]``;
+        at 95% confidence 1 in 20 is expected."""
         limit = self.settings.hotelling_threshold(self.dim)
         return self.settings.relabelings * self.reliability > limit
 
@@ -156,16 +156,15 @@ def brec(
     one untrained model in float64, without statistics.
 
     Args:
-        factory: Makes a model, which takes a PyG batch and returns one row per graph:
+        factory: Returns a model, which takes a PyG batch and returns one row per graph:
             16 numbers in the benchmark.
         protocol: ``"rpc"`` or ``"exact"``.
-        folder: Holds ``brec/*.g6``.
-        suite: Other pairs in place of BREC's.
+        folder: Folder that contains ``brec/*.g6``.
+        suite: Pairs to use instead of BREC's.
         transform: Applied to each graph or batch after relabeling.
-        settings: Of ``"rpc"``.
-        seed: Of weights and relabelings.
-        call: How to run the model, ``call(model, batch)``, if it is called in another
-            way.
+        settings: Settings of ``"rpc"``.
+        seed: Seed of weights and relabelings.
+        call: Runs the model, ``call(model, batch)``; ``model(batch)`` by default.
         progress: Called with the number of pairs done so far.
     """
     if protocol not in PROTOCOLS:
@@ -204,7 +203,7 @@ def brec(
 def _copies(
     pair: tuple[Data, Data], count: int, generator: torch.Generator
 ) -> list[Data]:
-    """Relabeled copies of two graphs in turn; the first ones are as they are."""
+    """Alternating relabeled copies of two graphs; the first ones are not relabeled."""
     copies = [*pair]
     for _ in range(count - 1):
         copies += [relabel(graph, generator) for graph in pair]
@@ -225,7 +224,7 @@ class _Comparison:
         self.run = runner_of(model, call)
 
     def train(self, copies: list[Data]) -> None:
-        """Embed the two graphs as differently as the model can."""
+        """Train the model to embed the two graphs differently."""
         s = self.settings
         optimizer = torch.optim.Adam(
             self.model.parameters(), lr=s.learning_rate, weight_decay=s.weight_decay
@@ -251,7 +250,7 @@ class _Comparison:
 
     @torch.no_grad()
     def statistic(self, copies: list[Data]) -> tuple[Tensor, bool, int]:
-        """The released statistic, whether the difference is the same for all copies
+        """The released statistic, whether the difference is constant over all copies
         and not 0, and the number of outputs."""
         self.model.eval()
         batches = self._batches(copies)

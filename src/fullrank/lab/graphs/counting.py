@@ -23,7 +23,7 @@ REPLAY_TOLERANCE = 1e-8
 
 
 def subgraph_counts(graph: nx.Graph) -> dict[str, int]:
-    """How often each pattern is in a graph, as a subgraph, induced or not."""
+    """Number of occurrences of each pattern as a subgraph, induced or not."""
     cycles = Counter(map(len, nx.simple_cycles(graph, length_bound=6)))
     degree = dict(graph.degree)
     common = [len(set(graph[u]) & set(graph[v])) for u, v in graph.edges]
@@ -43,14 +43,14 @@ def subgraph_counts(graph: nx.Graph) -> dict[str, int]:
 
 @dataclass(frozen=True)
 class Miscount:
-    """Two graphs that a model merges although they hold different numbers of a pattern.
+    """Two graphs that a model merges although their counts of a pattern differ.
 
     Attributes:
-        pattern: What is counted.
-        first: One graph, with the features it was given.
-        second: The other.
-        counts: How often the pattern is in each.
-        gap: Largest difference of the two embeddings, each graph run alone, relative
+        pattern: The pattern.
+        first: One graph, with its features.
+        second: The other graph.
+        counts: The count in each graph.
+        gap: Largest difference of the two embeddings, computed graph by graph, relative
             to their size.
     """
 
@@ -69,13 +69,12 @@ class Miscount:
 
 @dataclass(frozen=True)
 class Counting:
-    """What a model cannot count.
+    """The patterns that a model cannot count.
 
     Attributes:
         cannot: A witness for every pattern that the model cannot count.
-        undecided: The patterns for which no witness was found. That does not say that
-            the model counts them.
-        looked_at: Among how many graphs.
+        undecided: The patterns without a witness, which the model may or may not count.
+        looked_at: Number of graphs searched.
     """
 
     cannot: dict[str, Miscount]
@@ -99,18 +98,17 @@ def cannot_count(
 ) -> Counting:
     """Find pairs of graphs that a model merges although their subgraph counts differ.
 
-    A count that differs between two graphs with one embedding is not a function of the
-    embedding, whatever is trained on top. Looked at are the graphs of up to 7 nodes and
-    the textbook examples of up to 20 that 1-WL does not tell from another one.
+    A count that differs between two graphs with the same embedding is not a function of
+    the embedding, for any head. The search covers all graphs of up to 7 nodes and
+    textbook examples of up to 20 that 1-WL does not distinguish from another one.
 
     Args:
         model: Takes a PyG batch and returns one row per graph.
-        like: A graph as the model takes it: all nodes get the features of its first
-            node and all edges those of its first edge. By default nodes have the
+        like: A graph with features for the model: all nodes get the features of its
+            first node and all edges those of its first edge. By default nodes have the
             feature 1.
         of: As in :func:`fullrank.lab.merged`.
-        call: How to run the model, ``call(model, batch)``, if it is called in another
-            way.
+        call: Runs the model, ``call(model, batch)``; ``model(batch)`` by default.
     """
     embed = embedder(frozen_copy(model), of, runner_of(model, call))
     graphs, counts = _pool()
@@ -134,7 +132,7 @@ def cannot_count(
 
 
 def _different(group: Tensor, counts: list[int]) -> list[tuple[int, int]]:
-    """In each group that has two, the first two graphs with different counts."""
+    """The first two graphs with different counts in each group, if any."""
     first: dict[int, int] = {}
     pairs: dict[int, tuple[int, int]] = {}
     for index, number in enumerate(group.tolist()):
@@ -146,8 +144,8 @@ def _different(group: Tensor, counts: list[int]) -> list[tuple[int, int]]:
 
 @lru_cache(maxsize=1)
 def _pool() -> tuple[list[Data], dict[str, list[int]]]:
-    """Graphs that 1-WL does not tell from another of them, small ones first, and the
-    counts of all patterns in them."""
+    """Graphs that 1-WL does not distinguish from another one, small ones first, and
+    their counts of all patterns."""
     graphs = [graph for name in SUITES for graph in load_suite(name).graphs]
     graphs = [graph for graph in graphs if graph.num_nodes <= MOST_NODES]
     wl = wl_graph_classes(graphs)

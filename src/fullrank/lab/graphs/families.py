@@ -1,4 +1,4 @@
-"""Graphs that the Weisfeiler-Leman test confuses, generated as networkx graphs."""
+"""Graphs that the Weisfeiler-Leman test does not distinguish, as networkx graphs."""
 
 from collections.abc import Iterable, Sequence
 from itertools import combinations, product
@@ -22,11 +22,11 @@ def cfi_pair(base: nx.Graph) -> tuple[nx.Graph, nx.Graph]:
     it joins (u, S) and (v, T) if e is in exactly one of them. Which edge is twisted
     does not matter, and two twists cancel.
 
-    No isomorphism between the two maps gadgets to gadgets. Over a base of treewidth k
-    the (k-1)-dimensional folklore Weisfeiler-Leman test confuses them, so 1-WL does as
-    soon as the base has a cycle. Over a cycle they are two cycles and one of twice the
-    length; over the complete graph of four nodes they are :func:`rook_graph` and
-    :func:`shrikhande_graph`.
+    No isomorphism between the two maps gadgets to gadgets. Over a base of treewidth k,
+    the (k-1)-dimensional folklore Weisfeiler-Leman test does not distinguish them, so
+    1-WL does not if the base has a cycle. Over a cycle they are two cycles and one of
+    twice the length; over the complete graph of four nodes they are :func:`rook_graph`
+    and :func:`shrikhande_graph`.
 
     Returns:
         The untwisted and the twisted graph, with nodes numbered from 0.
@@ -67,7 +67,7 @@ def rook_graph(n: int = 4) -> nx.Graph:
 
 def shrikhande_graph() -> nx.Graph:
     """A 4 × 4 torus with its diagonals; strongly regular (16, 6, 2, 2) like the rook's
-    graph of order 4, where common neighbours are joined and here they are not."""
+    graph of order 4, in which, unlike here, common neighbours are joined."""
     steps = [(0, 1), (1, 0), (1, 1)]
     edges = [
         ((i, j), ((i + di) % 4, (j + dj) % 4))
@@ -101,9 +101,9 @@ def chang_graphs() -> list[nx.Graph]:
     """The triangular graph T(8) and the three Chang graphs: all that are strongly
     regular (28, 12, 6, 4).
 
-    The nodes of T(8) are the edges of K₈. The others come from it by Seidel switching
-    with respect to the edges of four disjoint edges, of an 8-cycle, and of a triangle
-    beside a 5-cycle.
+    The nodes of T(8) are the edges of K₈. The others are obtained from it by Seidel
+    switching with respect to four disjoint edges, an 8-cycle, and the disjoint union of
+    a triangle and a 5-cycle.
     """
     triangular = nx.line_graph(nx.complete_graph(8))
     switching_sets: list[list[tuple[int, int]]] = [

@@ -1,4 +1,4 @@
-"""Which graphs are the same up to the numbering of their nodes."""
+"""Isomorphism classes of graphs."""
 
 import torch
 from torch import Tensor
@@ -15,9 +15,9 @@ def isomorphism_classes(graphs: list[Data]) -> tuple[Tensor, Tensor]:
     Node features ``x`` and edge features ``edge_attr`` are part of a graph.
 
     Returns:
-        The 1-WL class of each graph and the isomorphism class of each, which refines
-        the former. Where isomorphism was not settled within a budget of refinements,
-        two graphs have different classes: "the same" is never said without proof.
+        The 1-WL class and the isomorphism class of each graph; the latter refines the
+        former. If isomorphism was not decided within a budget of refinements, two
+        graphs have different classes: graphs of one class are always proved isomorphic.
     """
     batch = Batch.from_data_list([_bare(graph) for graph in graphs])
     wl = wl_classes(_colors(batch, batch.label), batch.batch, len(graphs))
@@ -33,13 +33,13 @@ def _within_wl(graphs: list[Data], wl: Tensor) -> Tensor:
     """Isomorphism classes of graphs with these 1-WL classes."""
     batch = Batch.from_data_list([_bare(graph) for graph in graphs])
     color = _individualized(batch, _colors(batch, batch.label))
-    # Equal colourings in which no two nodes are alike are an isomorphism.
+    # Equal discrete colourings define an isomorphism.
     same = wl_classes(color, batch.batch, len(graphs))
     return _joined(graphs, wl, same)
 
 
 def is_isomorphic(first: Data, second: Data, budget: int = BUDGET) -> bool | None:
-    """Whether two graphs are the same, or None if that took more than `budget`
+    """Whether two graphs are isomorphic, or None if undecided after `budget`
     refinements."""
     pair = Batch.from_data_list([_bare(first), _bare(second)])
     search = _Search(pair, budget)
@@ -47,7 +47,8 @@ def is_isomorphic(first: Data, second: Data, budget: int = BUDGET) -> bool | Non
 
 
 class _Search:
-    """Individualize a node of the first graph, try all of its class in the second."""
+    """Individualise a node of the first graph, and try all of its class in the
+    second."""
 
     def __init__(self, pair: Batch, budget: int) -> None:
         self.pair, self.budget = pair, budget
@@ -75,7 +76,7 @@ class _Search:
 
 
 def _bare(graph: Data) -> Data:
-    """What belongs to the structure: edges, and features as labels."""
+    """Only the structure: edges, and features as labels."""
     return Data(
         edge_index=graph.edge_index,
         num_nodes=graph.num_nodes,
@@ -94,8 +95,8 @@ def _colors(batch: Batch, label: Tensor) -> Tensor:
 
 
 def _individualized(batch: Batch, color: Tensor) -> Tensor:
-    """Mark a node of the smallest class of like nodes in each graph, and refine, until
-    no graph has like nodes."""
+    """In each graph, mark a node of the smallest class of more than one node and
+    refine, until all classes are single nodes."""
     while True:
         marked = _one_of_smallest_class(color, batch.batch)
         if not len(marked):
@@ -106,7 +107,8 @@ def _individualized(batch: Batch, color: Tensor) -> Tensor:
 
 
 def _one_of_smallest_class(color: Tensor, graph: Tensor) -> Tensor:
-    """In each graph that has like nodes, one of its smallest class of them."""
+    """One node of the smallest class of more than one node, in each graph that has
+    one."""
     classes = torch.stack([graph, color], dim=1)
     _, which, size = classes.unique(dim=0, return_inverse=True, return_counts=True)
     nodes = (size[which] > 1).nonzero().flatten()
@@ -125,7 +127,7 @@ def _smallest_class(color: Tensor) -> int | None:
 
 
 def _joined(graphs: list[Data], wl: Tensor, same: Tensor) -> Tensor:
-    """Join classes that differ only because unlike nodes of a colour were marked."""
+    """Join classes that differ only in which node of a colour was marked."""
     first_of = {number: index for index, number in enumerate(same.tolist())}
     joined = {number: number for number in first_of}
     by_wl: dict[int, list[int]] = {}

@@ -23,10 +23,11 @@ class WLLevel:
 
     Attributes:
         folklore: The smallest k such that the k-dimensional *folklore* test (k-FWL)
-            does; 1-FWL is 1-WL, colour refinement. None if no test up to `tested` does.
-        rounds: After how many rounds it does.
+            distinguishes them; 1-FWL is 1-WL, colour refinement. None if no test up to
+            `tested` does.
+        rounds: Number of rounds after which it does.
         tested: The highest k that was run.
-        isomorphic: Whether the graphs are the same; None if that was not settled.
+        isomorphic: Whether the graphs are isomorphic; None if undecided.
     """
 
     folklore: int | None
@@ -58,12 +59,12 @@ def wl_level(first: Graph, second: Graph, highest: int = HIGHEST) -> WLLevel:
     """Find the weakest Weisfeiler-Leman test that distinguishes two graphs.
 
     Colours are compared, never hashed. Node features ``x`` and edge features
-    ``edge_attr`` are initial colours. A test of dimension k needs n^(k+1) numbers; one
-    that needs more than 2^26 is not run.
+    ``edge_attr`` are initial colours. A test of dimension k needs n^(k+1) numbers; a
+    test that needs more than 2^26 is skipped.
 
     Args:
         first: A PyG graph, or a networkx graph without features.
-        second: Another.
+        second: The other graph.
         highest: The largest dimension k of the folklore test, 1 to 3.
     """
     if not 1 <= highest <= HIGHEST:
@@ -95,7 +96,7 @@ def _bare_batch(pair: list[Data]) -> Batch:
 
 
 def _refinement_rounds(batch: Batch) -> int | None:
-    """After how many rounds of 1-WL the colours of two graphs differ, if ever."""
+    """Number of rounds of 1-WL until the colours of two graphs differ, if ever."""
     color = distinct(batch.x, batch.num_nodes)
     edges = batch.edge_index
     return _rounds(
@@ -107,7 +108,7 @@ def _refinement_rounds(batch: Batch) -> int | None:
 
 
 def _rounds(color: Tensor, refine: Callable[[Tensor], Tensor]) -> int | None:
-    """After how many refinements the first half of the colours differs from the
+    """Number of refinements until the first half of the colours differs from the
     second, if ever."""
     rounds = 0
     while True:
@@ -122,13 +123,13 @@ def _rounds(color: Tensor, refine: Callable[[Tensor], Tensor]) -> int | None:
 
 
 def _relations(batch: Batch) -> Tensor:
-    """What two nodes are to each other in each graph, ``[2, n, n]``: equal with which
-    features, or joined by which edges, or not joined."""
+    """The relation of two nodes in each graph, ``[2, n, n]``: equal, with their
+    features; joined, with their edges; or not joined."""
     n = batch.num_nodes // 2
     kind = distinct(batch.edge_attr, batch.num_edges) + 1
     source, target = batch.edge_index
     cell = source // n * n * n + source % n * n + target % n
-    # Several edges between two nodes are one relation, made of all their kinds.
+    # Parallel edges form one relation, which contains all their kinds.
     joined = multisets(kind, cell, 2 * n * n).view(2, n, n)
     own = distinct(batch.x, 2 * n).view(2, n) + 1
     diagonal = torch.zeros(2, n, n, dtype=torch.long)
@@ -137,7 +138,7 @@ def _relations(batch: Batch) -> Tensor:
 
 
 def _folklore_rounds(relation: Tensor, k: int) -> int | None:
-    """After how many rounds of k-FWL the colours of two graphs differ, if ever."""
+    """Number of rounds of k-FWL until the colours of two graphs differ, if ever."""
     n = relation.size(1)
     return _rounds(_initial(relation, k), lambda color: _refine(color, n, k))
 
@@ -161,7 +162,7 @@ def _refine(color: Tensor, n: int, k: int) -> Tensor:
     """The multiset over w of the colours with w in the place of each entry."""
     seen = torch.zeros((*color.shape, n), dtype=torch.long)
     for axis in range(1, k + 1):
-        # [..., w] with w instead of the entry, whatever the entry is.
+        # [..., w] with w in place of the entry.
         replaced = color.movedim(axis, -1).unsqueeze(axis).expand_as(seen)
         seen = _paired(seen, replaced)
     rows = seen.reshape(color.numel(), n).sort(dim=1).values

@@ -1,4 +1,4 @@
-"""Which graphs of a data set a model cannot distinguish, and what that costs."""
+"""Which graphs of a data set a model cannot distinguish, and the cost of that."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -28,10 +28,11 @@ class Group:
     """Graphs that a model cannot distinguish.
 
     Attributes:
-        kind: ``"the same graph"`` if all are isomorphic; ``"merged by 1-WL"``, and so
-            by every layer that reads features and edges only, if some are not, but
-            1-WL cannot distinguish them either; ``"merged by the model"`` if it can.
-        members: Their places in the data set.
+        kind: ``"the same graph"`` if all are isomorphic; ``"merged by 1-WL"``, and
+            therefore by every layer that reads only features and edges, if some are
+            not, but 1-WL cannot distinguish them either; ``"merged by the model"`` if
+            it can.
+        members: Their indices in the data set.
         pair: Two of them that show the kind, not isomorphic unless all are.
     """
 
@@ -42,18 +43,19 @@ class Group:
 
 @dataclass(frozen=True)
 class Merging:
-    """What a model merges in a data set.
+    """The graphs that a model merges in a data set.
 
     Attributes:
-        group: The group of each graph, ``[G]``: same number, same embedding.
-        wl: The 1-WL class of each graph, ``[G]``; a class of its own for every graph
-            that is alone in its group.
-        same: The isomorphism class of each graph, ``[G]``, in the same way.
-        graphs: The graphs of the groups of more than one, by their place.
+        group: The group of each graph, ``[G]``; graphs of a group have the same
+            embedding.
+        wl: The 1-WL class of each graph, ``[G]``; a graph that is alone in its group
+            has its own class.
+        same: The isomorphism class of each graph, ``[G]``, likewise.
+        graphs: The graphs of the groups of more than one, by index.
         tolerance: Two embeddings are the same if no number differs by more than this
             times the largest number in them.
-        coarser: How many groups there are at 1000 times the tolerance; as many as now
-            if no two graphs are close to being merged.
+        coarser: Number of groups at 1000 times the tolerance; equal to that at the
+            tolerance if no further graphs are almost merged.
     """
 
     group: Tensor
@@ -68,7 +70,7 @@ class Merging:
 
     @property
     def count(self) -> int:
-        """The number of groups, those of a single graph included."""
+        """The number of groups, including those of a single graph."""
         return _number(self.group)
 
     @property
@@ -89,7 +91,7 @@ class Merging:
         return Group(SAME, members, (first, members[1]))
 
     def counts(self) -> dict[str, tuple[int, int]]:
-        """For each kind the number of groups and of graphs in them."""
+        """The number of groups of each kind, and of graphs in them."""
         found = dict.fromkeys(KINDS, (0, 0))
         for group in self.groups:
             groups, graphs = found[group.kind]
@@ -99,13 +101,13 @@ class Merging:
     def best_accuracy(self, labels: Tensor, up_to: str = "group") -> float:
         """The best accuracy that any function of the embeddings can reach.
 
-        In each group the most frequent label is right: the sum of their counts over
-        the number of graphs.
+        It predicts the most frequent label of each group: the sum of their counts
+        divided by the number of graphs.
 
         Args:
-            labels: One class per graph, ``[G]``; NaN where there is none.
-            up_to: ``"group"``, or ``"same"`` for the best that any function of the
-                graphs can reach, which cannot give one graph two labels.
+            labels: One class per graph, ``[G]``; NaN if missing.
+            up_to: ``"group"``, or ``"same"`` for the best accuracy of any function of
+                the graphs, which cannot assign two labels to one graph.
         """
         group, labels = self._labelled(labels, up_to)
         if not len(labels):
@@ -122,7 +124,7 @@ class Merging:
         the variance of the labels within the groups.
 
         Args:
-            labels: One number per graph, ``[G]``; NaN where there is none.
+            labels: One number per graph, ``[G]``; NaN if missing.
             up_to: As in :meth:`best_accuracy`.
         """
         group, labels = self._labelled(labels.double(), up_to)
@@ -163,21 +165,20 @@ def merged(
     call: Runner | None = None,
     progress: Callable[[int], object] | None = None,
 ) -> Merging:
-    """Find the graphs of a data set that a model embeds alike.
+    """Find the graphs of a data set with the same embedding.
 
     The model runs as a copy in float64 and evaluation mode. Embeddings are sorted along
-    random projections and compared with what comes next; in the end every graph is
-    compared with the first of its group, number by number.
+    random projections and compared with the next ones; finally every graph is compared
+    with the first of its group, number by number.
 
     Args:
         model: Takes a PyG batch and returns one row per graph.
-        dataset: Graphs, or batches of graphs; gone through once.
-        of: The ``"embedding"``, which is what reaches the model's ``head`` if it has
-            one and its output otherwise, or the ``"prediction"``, its output.
-        tolerance: How far two embeddings may differ, relative to the largest number in
-            them.
-        call: How to run the model, ``call(model, batch)``, if it is called in another
-            way.
+        dataset: Graphs, or batches of graphs; iterated once.
+        of: ``"embedding"``, the input of the model's ``head`` if it has one and its
+            output otherwise, or ``"prediction"``, its output.
+        tolerance: Maximum difference of two embeddings, relative to the largest number
+            in them.
+        call: Runs the model, ``call(model, batch)``; ``model(batch)`` by default.
         progress: Called with the number of graphs done so far.
     """
     embed = embedder(frozen_copy(model), of, runner_of(model, call))
@@ -205,7 +206,7 @@ def merged(
 
 
 def batches(dataset: Iterable[Data]) -> Iterator[Batch]:
-    """Graphs put into batches, in their order; batches as they are."""
+    """Collect graphs into batches, in order; batches are not changed."""
     graphs: list[Data] = []
     for item in dataset:
         full = len(graphs) == GRAPHS_AT_ONCE or isinstance(item, Batch)
@@ -224,9 +225,9 @@ def embedder(model: torch.nn.Module, of: str, run: Runner) -> Callable[[Batch], 
     """A function from a batch to one row per graph, see :func:`merged`.
 
     Args:
-        model: A copy of its own, which it may hook.
+        model: A copy of the model, which may be hooked.
         of: As in :func:`merged`.
-        run: How to run the model.
+        run: Runs the model.
     """
     if of not in OF:
         raise ConfigError(f"of must be one of {', '.join(OF)}, got {of!r}")
@@ -241,8 +242,8 @@ def embedder(model: torch.nn.Module, of: str, run: Runner) -> Callable[[Batch], 
         rows = seen[-1] if seen else out
         if rows.size(0) != batch.num_graphs:
             raise ConfigError(
-                f"a model must give one row for each of {batch.num_graphs} graphs, got "
-                f"shape {list(rows.shape)}"
+                f"a model must return one row for each of {batch.num_graphs} graphs, "
+                f"got shape {list(rows.shape)}"
             )
         return rows.flatten(1).double().cpu()
 
@@ -250,14 +251,14 @@ def embedder(model: torch.nn.Module, of: str, run: Runner) -> Callable[[Batch], 
 
 
 def group_rows(rows: Tensor, tolerance: float) -> Tensor:
-    """Number rows so that those with one number are the same up to rounding.
+    """Number rows so that rows with the same number are equal up to rounding.
 
-    Every row is within the tolerance of the first of its group. Where the rows of a
-    chain are each within it of the next but not of the first, the chain is cut.
+    Every row is within the tolerance of the first of its group. A chain of rows that
+    are each close to the next but not to the first is cut.
 
     Args:
         rows: ``[G, k]`` in float64.
-        tolerance: How far numbers may differ, relative to the largest of both rows.
+        tolerance: Maximum difference, relative to the largest number of both rows.
     """
     size = rows.abs().amax(dim=1) if rows.size(1) else rows.new_zeros(len(rows))
     generator = torch.Generator().manual_seed(0)
@@ -271,7 +272,7 @@ def group_rows(rows: Tensor, tolerance: float) -> Tensor:
 
 
 def _cut(group: Tensor, value: Tensor, size: Tensor, reach: float) -> Tensor:
-    """Cut groups where sorted values are further apart than rows that agree can be."""
+    """Cut groups where sorted values are further apart than the tolerance allows."""
     order = value.argsort()
     order = order[group[order].argsort(stable=True)]
     before, after = order[:-1], order[1:]
@@ -288,8 +289,8 @@ def _cut(group: Tensor, value: Tensor, size: Tensor, reach: float) -> Tensor:
 def _compared_with_first(
     group: Tensor, rows: Tensor, size: Tensor, tolerance: float
 ) -> Tensor:
-    """Move rows that are not near the first of their group to a group of their own,
-    until there are none."""
+    """Move rows that are not close to the first of their group to a new group, until
+    there are none."""
     while True:
         first = torch.full((_number(group),), len(rows)).scatter_reduce(
             0, group, torch.arange(len(rows)), "amin"
@@ -304,7 +305,7 @@ def _compared_with_first(
 
 
 def _graphs_of_groups(group: Tensor, kept: list[Batch]) -> tuple[Tensor, list[Data]]:
-    """The places and graphs of the groups of more than one."""
+    """The indices and graphs of the groups of more than one."""
     _, which, size = group.unique(return_inverse=True, return_counts=True)
     shared = size[which] > 1
     graphs, start = [], 0

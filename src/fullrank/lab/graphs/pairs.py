@@ -18,7 +18,7 @@ Graph: TypeAlias = Data | nx.Graph
 
 @dataclass(frozen=True)
 class PairSuite:
-    """Graphs, and which two of them are to be distinguished.
+    """Pairs of graphs that a model should distinguish.
 
     Attributes:
         name: The name of the suite.
@@ -80,7 +80,7 @@ class PairSuite:
         return PairSuite(f"{self.name}-copies", self.graphs + copies, pairs, groups)
 
     def count_by_group(self, chosen: Tensor) -> dict[str, int]:
-        """How many pairs of each category are chosen by a mask of shape ``[P]``."""
+        """Number of pairs of each category selected by a mask of shape ``[P]``."""
         count = Counter(dict.fromkeys(self.groups, 0))
         for group, yes in zip(self.groups, chosen.tolist(), strict=True):
             count[group] += yes
@@ -100,10 +100,9 @@ def wl_graph_classes(graphs: list[Data]) -> Tensor:
 
 
 def relabel(data: Data, generator: torch.Generator | None = None) -> Data:
-    """Shuffle the nodes of every graph in `data` among themselves, and its edges.
+    """Shuffle the nodes and the edges of every graph in `data`.
 
-    Whatever belongs to nodes or edges moves with them. Works on one graph and on a
-    whole batch in one go.
+    Node and edge attributes move with them. Works on a graph or a batch.
     """
     graph = data.batch
     if graph is None:
@@ -124,7 +123,7 @@ def relabel(data: Data, generator: torch.Generator | None = None) -> Data:
 
 
 def _shuffle_within(group: Tensor, generator: torch.Generator | None) -> Tensor:
-    """A random order in which the groups still follow one another."""
+    """A random order within groups; the order of the groups is kept."""
     order = torch.randperm(group.numel(), generator=generator)
     return order[group[order].argsort(stable=True)]
 

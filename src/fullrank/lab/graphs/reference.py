@@ -1,4 +1,4 @@
-"""A reference beyond 1-WL: shows that a suite of pairs can be distinguished at all."""
+"""A reference beyond 1-WL, which shows that a suite of pairs can be distinguished."""
 
 import torch
 from torch import Tensor
@@ -13,9 +13,9 @@ class PairNet(torch.nn.Module):
         X^{(t+1)}_{ij} = \tanh\Big(X^{(t)}_{ij} A
         + n^{-1/2} \sum_k (X^{(t)}_{ik} B) \odot (X^{(t)}_{kj} C)\Big)
 
-    starting from what a pair is (equal, joined, the features of both ends) and ending
-    in the mean over all pairs. It needs n² numbers per graph and is not trained: it
-    is the positive control of :func:`fullrank.lab.separates`.
+    starting from the type of a pair (equal, joined, the features of both ends) and
+    ending in the mean over all pairs. It needs n² numbers per graph and is not trained:
+    it is the positive control of :func:`fullrank.lab.separates`.
     """
 
     def __init__(self, in_channels: int, channels: int = 16, num_layers: int = 4):

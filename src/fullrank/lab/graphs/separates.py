@@ -21,7 +21,7 @@ NODES_AT_ONCE = 20_000
 
 @dataclass(frozen=True)
 class Separation:
-    """What a model distinguishes in a suite, pair by pair.
+    """Which pairs of a suite a model distinguishes.
 
     Attributes:
         suite: The pairs.
@@ -74,12 +74,12 @@ def separates(
     Args:
         model: Takes a PyG batch and returns one row per graph; or a layer.
         suite: The pairs.
-        relabelings: How often each graph is relabeled at random.
+        relabelings: Number of random relabelings per graph.
         transform: Applied to each batch after relabeling, for features computed from
-            the structure: what is not invariant then shows as spread.
-        seed: Seeds the relabelings.
-        call: How to run the model, ``call(model, batch)``, if it is called in another
-            way. Of a layer, which gives one row per node, the mean is compared.
+            the structure: features that are not invariant appear as spread.
+        seed: Seed of the relabelings.
+        call: Runs the model, ``call(model, batch)``; ``model(batch)`` by default. For a
+            layer, which returns one row per node, the mean is compared.
     """
     if relabelings < 2:
         raise ConfigError(f"relabelings must be at least 2, got {relabelings}")
@@ -110,7 +110,7 @@ def separates(
 
 
 def _batches(graphs: list[Data]) -> Iterator[Batch]:
-    """Put neighbouring graphs into batches of bounded size, in float64."""
+    """Collect consecutive graphs into batches of bounded size, in float64."""
     chunk: list[Data] = []
     nodes = 0
     for graph in graphs:

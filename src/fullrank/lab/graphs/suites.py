@@ -24,7 +24,8 @@ def load_suite(name: str, folder: str | Path | None = None) -> PairSuite:
     Args:
         name: ``atlas``, ``csl`` and ``classic`` are generated; ``brec``, ``exp``,
             ``sr25`` and ``graph8c`` are read from `folder`.
-        folder: Holds ``brec/*.g6``, ``EXP.txt``, ``sr251256.g6``, ``graph8c.g6``.
+        folder: Folder that contains ``brec/*.g6``, ``EXP.txt``, ``sr251256.g6``,
+            ``graph8c.g6``.
     """
     if name in _GENERATED:
         return _GENERATED[name]()
@@ -35,7 +36,7 @@ def load_suite(name: str, folder: str | Path | None = None) -> PairSuite:
         )
     if folder is None:
         raise ConfigError(
-            f"suite {name!r} is read from files: give the folder that holds them "
+            f"suite {name!r} is read from files: pass the folder that contains them "
             f"({WHERE_FROM})"
         )
     suite = _READ[name](Path(folder))
@@ -45,7 +46,7 @@ def load_suite(name: str, folder: str | Path | None = None) -> PairSuite:
 
 
 def atlas_pairs() -> PairSuite:
-    """All graphs of up to 7 nodes; pairs of equal numbers of nodes and edges."""
+    """All graphs of up to 7 nodes; pairs with equal numbers of nodes and edges."""
     graphs = graph_atlas_g()[1:]
     sizes = [(len(graph), graph.number_of_edges()) for graph in graphs]
     return PairSuite.from_classes("atlas", _classes("atlas", graphs, sizes))
@@ -58,11 +59,10 @@ def csl_pairs() -> PairSuite:
 
 
 def classic_pairs() -> PairSuite:
-    """The textbook examples of non-isomorphic graphs that 1-WL confuses.
+    """Textbook examples of non-isomorphic graphs that 1-WL does not distinguish.
 
-    Two cycles and one of twice the length, of which the shortest are two triangles and
-    a hexagon; decalin and bicyclopentyl; strongly regular graphs of equal parameters;
-    CFI graphs.
+    Two cycles and one of twice the length, such as two triangles and a hexagon; decalin
+    and bicyclopentyl; strongly regular graphs with equal parameters; CFI graphs.
     """
     latin = [families.latin_square_graph(square) for square in families.LATIN_SQUARES]
     strongly_regular = [
@@ -104,7 +104,7 @@ def exp_pairs(folder: Path) -> PairSuite:
 
 
 def sr25_pairs(folder: Path) -> PairSuite:
-    """The 15 strongly regular graphs srg(25, 12, 5, 6), every one with every other."""
+    """All pairs of the 15 strongly regular graphs srg(25, 12, 5, 6)."""
     graphs = _read_graph6(folder / "sr251256.g6")
     return PairSuite.from_classes("sr25", [("sr25", graphs)])
 
@@ -218,7 +218,7 @@ def _read_typed_graphs(path: Path) -> list[Data]:
 
 
 def _integers(line: bytes) -> list[int]:
-    """The integers of a line; none if anything else is in it."""
+    """The integers of a line; none if it contains anything else."""
     try:
         return [int(word) for word in line.split()]
     except ValueError:

@@ -1,4 +1,4 @@
-"""The 1-dimensional Weisfeiler-Leman test: the bound of ordinary message passing."""
+"""The 1-dimensional Weisfeiler-Leman test, which bounds message passing."""
 
 import torch
 from torch import Tensor
@@ -18,14 +18,14 @@ def wl_colors(
         c^{(t+1)}_v = \mathrm{id}\big(c^{(t)}_v,
         \{\{(c^{(t)}_u, e_{uv}) : (u, v) \in E\}\}\big)
 
-    Colours are compared, never hashed, so two nodes share one exactly when the test
-    cannot distinguish them. To compare graphs, refine their disjoint union.
+    Colours are compared, never hashed, so two nodes share a colour if and only if the
+    test cannot distinguish them. To compare graphs, refine their disjoint union.
 
     Args:
         edge_index: Edges as two rows, source and target.
         num_nodes: Number of nodes.
         labels: Initial labels, one row or number per node.
-        rounds: How many rounds to run; by default until the colours are stable.
+        rounds: Number of rounds; by default until the colours are stable.
         edge_labels: Labels of the edges, one row or number per edge.
 
     Returns:
@@ -43,26 +43,26 @@ def wl_colors(
 
 
 def wl_classes(color: Tensor, batch: Tensor, num_graphs: int) -> Tensor:
-    """Number the graphs so that two share a number when 1-WL cannot distinguish them.
+    """Number the graphs so that two share a number if 1-WL cannot distinguish them.
 
     Args:
         color: Colours of the nodes of all graphs, refined together.
         batch: The graph of each node, ascending.
-        num_graphs: Number of graphs, the empty ones included.
+        num_graphs: Number of graphs, including empty ones.
     """
     return multisets(color, batch, num_graphs)
 
 
 def multisets(values: Tensor, row: Tensor, num_rows: int) -> Tensor:
-    """Number the rows so that two share a number when they hold the same values, in
-    any order: ``values[i]`` belongs to ``row[i]``."""
+    """Number the rows so that two share a number if they contain the same values in any
+    order: ``values[i]`` belongs to ``row[i]``."""
     order = values.argsort()
     order = order[row[order].argsort(stable=True)]
     length = degree(row, num_rows, dtype=torch.long)
     start = cumsum(length)[:-1]
     key = length.clone()
-    # Column by column, so that no table of rows x longest row is needed. Rows that are
-    # not refined any more stay apart from the others: their length differs.
+    # Column by column, which avoids a table of rows x longest row. Rows that are
+    # complete stay separate from the others, because their length differs.
     for column in range(int(length.max()) if num_rows else 0):
         rows = (length > column).nonzero().flatten()
         key[rows] = paired(key[rows], values[order[start[rows] + column]])
@@ -70,13 +70,13 @@ def multisets(values: Tensor, row: Tensor, num_rows: int) -> Tensor:
 
 
 def paired(first: Tensor, second: Tensor) -> Tensor:
-    """Number pairs of numbers from 0, equal ones alike."""
+    """Number distinct pairs of numbers from 0."""
     key = first * (_count(second) or 1) + second
     return key.unique(return_inverse=True)[1]
 
 
 def distinct(labels: Tensor | None, count: int) -> Tensor:
-    """Number rows of labels from 0, equal ones alike; all 0 if there are none."""
+    """Number distinct rows of labels from 0; all 0 if there are none."""
     if labels is None:
         return torch.zeros(count, dtype=torch.long)
     if labels.dim() == 1 or not labels.numel():

@@ -1,2 +1,2 @@
-"""Any layer, observed while it runs: what it is called with, its Jacobian, how much
-rank it keeps, and neighbourhoods that it confuses."""
+"""Any layer, observed while it runs: its calls, its Jacobian, the rank it keeps, and
+its collisions."""

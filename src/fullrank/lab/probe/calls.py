@@ -1,4 +1,4 @@
-"""What reaches the convolutions of a model while it runs."""
+"""The inputs of the convolutions of a model while it runs."""
 
 import inspect
 from collections.abc import Iterator
@@ -23,16 +23,16 @@ COLORS = ("edge_color", "node_color")
 
 @dataclass(frozen=True)
 class Call:
-    """One convolution and what it was called with.
+    """One convolution and the arguments of its call.
 
     Attributes:
-        name: Where the convolution is in the model.
+        name: Name of the convolution in the model.
         conv: The convolution.
         x: Node features.
         edge_index: The edges.
         edge_attr: Edge features or weights.
-        attr_name: What the convolution calls them.
-        extra: Everything else that it was given.
+        attr_name: Name of the convolution's argument for them.
+        extra: All other arguments.
     """
 
     name: str
@@ -44,13 +44,13 @@ class Call:
     extra: dict[str, Any]
 
     def double(self) -> "Call":
-        """The same in float64; categories stay what they are."""
+        """The call in float64; categories are not converted."""
         attr = None if self.edge_attr is None else as_double(self.edge_attr)
         return replace(self, x=self.x.double(), edge_attr=attr)
 
     @property
     def unknown(self) -> list[str]:
-        """The arguments that a neighbourhood cut out of the graph cannot be given."""
+        """The arguments that are undefined for a neighbourhood cut out of the graph."""
         return [name for name in self.extra if name not in COLORS]
 
     def neighborhood(self, node: int) -> Neighborhood:
@@ -59,7 +59,8 @@ class Call:
         return neighborhood_of(node, self.x, self.edge_index, self.edge_attr, **colors)
 
     def run(self, conv: torch.nn.Module, data: Data) -> Tensor:
-        """Run the convolution, or a copy of it, on another graph in the same way."""
+        """Run the convolution, or a copy of it, on another graph with the same
+        arguments."""
         given = {} if data.edge_attr is None else {self.attr_name: data.edge_attr}
         given |= {name: data.get(name) for name in COLORS if name in self.extra}
         return conv(data.x, data.edge_index, **given)
@@ -69,13 +70,12 @@ class Call:
 def record_calls(
     model: torch.nn.Module, batch: Data, call: Runner | None = None
 ) -> list[Call]:
-    """Run a model, or one layer, and record what its convolutions are called with.
+    """Run a model, or one layer, and record the calls of its convolutions.
 
     Args:
         model: A model, or a layer called as ``layer(x, edge_index[, edge_attr])``.
         batch: A PyG graph or batch.
-        call: How to run the model, ``call(model, batch)``, if it is called in another
-            way.
+        call: Runs the model, ``call(model, batch)``; ``model(batch)`` by default.
     """
     calls: list[Call] = []
     run = runner_of(model, call)
@@ -139,7 +139,7 @@ def _read_call(name: str, conv: torch.nn.Module, args: tuple, kwargs: dict) -> C
     given |= given.pop("kwargs", {})
     named = {key: _on_cpu(value) for key, value in given.items() if value is not None}
     x, edge_index = named.pop("x", None), named.pop("edge_index", None)
-    if isinstance(edge_index, Pairs):  # what our networks read once for all layers
+    if isinstance(edge_index, Pairs):  # which our networks share between layers
         edge_index = _on_cpu(edge_index.edge_index)
     if not isinstance(x, Tensor) or not _are_edges(edge_index) or not is_layer(conv):
         raise ConfigError(

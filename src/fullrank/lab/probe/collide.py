@@ -21,23 +21,23 @@ NEWTON_STEPS = 40
 
 @dataclass(frozen=True)
 class Collision:
-    """Two neighbourhoods and what a layer makes of them.
+    """Two neighbourhoods and a layer's outputs for them.
 
     Attributes:
-        found: Whether what was compared agrees to 1e-9 of its size. Aggregates count
-            only if the layer, run on both, also gives the same output to 1e-6.
+        found: Whether the compared values agree to 1e-9 of their size. Aggregates count
+            only if the layer's outputs for both also agree to 1e-6.
         first: The given neighbourhood.
         second: The other one, with the same centre, size, degrees and edges.
-        outputs: What was compared, the layer's output or aggregate for each, in
+        outputs: The compared values, the layer's output or aggregate for each, in
             float64.
-        gap: Largest difference of the two; if nothing was found, the smallest that
-            was reached.
-        distance: How far the neighbours of the second are from every reordering of
-            those of the first.
-        starts: How many starting points were tried.
-        free: How many numbers the search may change, the neighbours' features.
-        sensed: On how many of them the output depends near the first neighbourhood,
-            the rank of its Jacobian; if fewer than `free`, a collision is near.
+        gap: Largest difference of the two; if no collision was found, the smallest one
+            reached.
+        distance: Distance of the neighbours of the second from those of the first,
+            minimised over permutations.
+        starts: Number of starting points tried.
+        free: Number of features that the search may change, those of the neighbours.
+        sensed: Number of them that the output depends on near the first neighbourhood,
+            the rank of its Jacobian; if less than `free`, there are collisions nearby.
         replayed: Largest difference of the layer's outputs for the two.
     """
 
@@ -70,29 +70,29 @@ def collide(
     seed: int = 0,
     call: Runner | None = None,
 ) -> Collision:
-    """Look for a second neighbourhood that a layer maps where it maps the first.
+    """Search for a second neighbourhood with the same output of a layer.
 
-    The search leaves the first neighbourhood along directions that the layer ignores
-    (the null space of its Jacobian), which already arrives if the layer is linear, and
-    then returns to the wanted output by Newton steps that are kept at a distance from
-    every reordering of the first. What is found is run through the layer once more.
+    The search moves away from the first neighbourhood along directions that the layer
+    ignores (the null space of its Jacobian), which is sufficient if the layer is
+    linear, and then returns to the output by Newton steps that keep a distance from
+    every permutation of the first. A result is verified by running the layer.
 
     A layer whose output has fewer numbers than the neighbours have free features
-    always collides, ours included: that is counting, not weakness. What differs is the
-    *aggregate*, from which the output is computed: the sum of the expansion for our
-    layers without Re-SUM. With Re-SUM the messages after the MLP are summed, so that
-    aggregate and output are the same.
+    always has collisions, including ours: this follows from counting dimensions. Layers
+    differ in the *aggregate*, from which the output is computed: the sum of the
+    expansion for our layers without Re-SUM. With Re-SUM the messages after the MLP are
+    summed, so that aggregate and output are the same.
 
     Args:
         layer: A layer called as ``layer(x, edge_index[, edge_attr])``, or a model
             called with a graph.
-        neighborhood: The first one; a tensor holds the centre's features in row 0.
-        of: Compare the layer's ``"output"``, or the ``"aggregate"`` it comes from.
-        distance: How different the second must be from every reordering.
-        starts: How many starting points to try, each in a different direction.
-        seed: Seeds the directions.
-        call: How to run the layer on a graph, ``call(layer, data)``, if it is called in
-            another way. The output is the graph's, or that of its first node.
+        neighborhood: The first one; a tensor has the centre's features in row 0.
+        of: Whether to compare the layer's ``"output"`` or its ``"aggregate"``.
+        distance: Minimum distance of the second from every permutation of the first.
+        starts: Number of starting points, each in a different direction.
+        seed: Seed of the directions.
+        call: Runs the layer on a graph, ``call(layer, data)``. The output is that of
+            the graph, or of its first node.
     """
     if isinstance(neighborhood, Tensor):
         neighborhood = Neighborhood(neighborhood)
@@ -100,8 +100,8 @@ def collide(
         raise ValueError("collide needs at least one neighbour, got only the centre")
     if not neighborhood.x.is_floating_point():
         raise ConfigError(
-            f"collide moves features, and {neighborhood.x.dtype} holds categories; "
-            f"collide the layers behind the encoder instead"
+            f"collide moves features, but those of type {neighborhood.x.dtype} are "
+            f"categories; apply it to the layers after the encoder instead"
         )
     first = neighborhood.double()
     layer, run = frozen_copy(layer), runner_of(layer, call)
@@ -134,7 +134,7 @@ def collide(
 
 
 class _Search:
-    """Newton steps towards a wanted output, away from all reorderings of the origin."""
+    """Newton steps towards an output, away from all permutations of the origin."""
 
     def __init__(
         self,
@@ -178,7 +178,7 @@ class _Search:
         return self.read(point) - self.wanted
 
     def _away(self, point: Tensor) -> Tensor:
-        """Push a point out of the forbidden balls around the reorderings."""
+        """Move a point out of the excluded balls around the permutations."""
         nearest = nearest_reordering(self.origin, point)
         apart = float((point - nearest).norm())
         if apart >= self.distance:
@@ -194,7 +194,7 @@ class _Search:
 def _starting_points(
     origin: Tensor, ignored: Tensor, distance: float, starts: int, seed: int
 ) -> Iterator[Tensor]:
-    """Points beyond the distance, along ignored directions where there are any."""
+    """Points beyond the distance, along ignored directions if there are any."""
     generator = torch.Generator().manual_seed(seed)
     for index in range(starts):
         if ignored.size(1):
@@ -207,7 +207,7 @@ def _starting_points(
 
 
 def _directions(count: int, index: int, generator: torch.Generator) -> Tensor:
-    """Alternately a random mixture of all directions and one of them alone."""
+    """Alternate between random combinations of all directions and single directions."""
     mixture = torch.randn(count, generator=generator, dtype=torch.float64)
     if index % 2 == 0:
         return mixture

@@ -16,16 +16,16 @@ def compare(
 ) -> Comparison:
     """Place two aggregators, layers or models in the order of distinguishing strength.
 
-    A layer is judged by what it does when it runs: every witness comes from it, and a
-    proof is given only for layers that agree with what the proof assumes.
+    Statements about a layer are based on running it: every witness is checked on it,
+    and a proof is given only for layers that agree with the proof's assumptions.
 
     Args:
-        f: One of them.
-        g: The other.
-        dim: Width of the rows among which witnesses are searched, by default the least
-            that both take.
-        call: How to run a layer on a graph, ``call(layer, data)``, if it is called in
-            another way than ``layer(x, edge_index)``, or a model than ``model(data)``.
+        f: An aggregator, layer or model.
+        g: The other one.
+        dim: Width of the rows in the search for witnesses, by default the smallest that
+            both accept.
+        call: Runs a layer or model on a graph, ``call(layer, data)``; by default
+            ``layer(x, edge_index)`` or ``model(data)``.
     """
     f, g = (
         x if isinstance(x, Aggregator) else as_aggregator(x, call=call) for x in (f, g)

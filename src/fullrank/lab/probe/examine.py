@@ -1,4 +1,4 @@
-"""Everything the lab can say about the layers of a model on real graphs."""
+"""All measurements of the layers of a model on real graphs."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -23,13 +23,13 @@ RTOL = 1e-9
 
 @dataclass(frozen=True)
 class Finding:
-    """One layer: how much rank it keeps, and two neighbourhoods that it confuses.
+    """Results for one layer: the rank it keeps, and collisions.
 
     Attributes:
         profile: Ranks and sampling.
         output: A collision of the layer's output.
-        aggregate: A collision of the aggregate that the output is made of.
-        why_not: Why no collision was searched for; empty if one was.
+        aggregate: A collision of the aggregate.
+        why_not: Why no search for collisions was made; empty if one was.
     """
 
     profile: LayerProfile
@@ -41,16 +41,15 @@ class Finding:
 def examine(
     model: torch.nn.Module, batch: Data, seed: int = 0, call: Runner | None = None
 ) -> list[Finding]:
-    """Profile every convolution of a model and collide it on a real neighbourhood.
+    """Profile every convolution of a model and search for collisions on real data.
 
     The model runs as a copy in float64, so that small singular values count.
 
     Args:
         model: A model called with the batch, or a layer.
         batch: A PyG graph or batch.
-        seed: Seeds the search for collisions.
-        call: How to run the model, ``call(model, batch)``, if it is called in another
-            way.
+        seed: Seed of the search for collisions.
+        call: Runs the model, ``call(model, batch)``; ``model(batch)`` by default.
     """
     return [finding for finding, _ in examining(model, batch, seed, call)]
 
@@ -58,7 +57,7 @@ def examine(
 def examining(
     model: torch.nn.Module, batch: Data, seed: int = 0, call: Runner | None = None
 ) -> Iterator[tuple[Finding, int]]:
-    """:func:`examine` layer by layer, each with the number of layers in all."""
+    """:func:`examine` layer by layer, with the total number of layers."""
     calls = record_calls(frozen_copy(model), double(batch), call)
     for recorded in calls:
         yield _examine(recorded, seed), len(calls)
@@ -81,12 +80,12 @@ def _examine(call: Call, seed: int) -> Finding:
 
 
 def _pick_neighborhood(call: Call) -> Neighborhood | None:
-    """A small neighbourhood whose rows are as independent as can be found."""
+    """A small neighbourhood with the highest rank found."""
     source, target = call.edge_index
     sizes = degree(target[source != target], len(call.x), dtype=torch.long) + 1
     if not (sizes >= 3).any():
         return None
-    # Those of the preferred size, else the next larger, else the next smaller.
+    # The preferred size, or else the next larger, or else the next smaller.
     unlike = (sizes - PREFERRED_SIZE).abs() * 2 - (sizes > PREFERRED_SIZE).long()
     unlike[sizes < 3] = unlike.max() + 1
     nodes = (unlike == unlike.min()).nonzero().flatten()[:CANDIDATES].tolist()

@@ -1,4 +1,4 @@
-"""Look into PyG layers while they run."""
+"""Hooks on PyG layers while they run."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -30,7 +30,7 @@ def hooked(layer: torch.nn.Module, stage: str, hook: Callable) -> Iterator[None]
 
 
 def aggregates(layer: torch.nn.Module, run: Callable[[], object]) -> list[Tensor]:
-    """What the layer aggregates while it runs, ``[N, ...]`` for each aggregation."""
+    """The aggregates of a layer while it runs, ``[N, ...]`` for each aggregation."""
     seen: list[Tensor] = []
     with hooked(layer, "aggregate", lambda part, inputs, out: seen.append(out)):
         run()

@@ -13,13 +13,13 @@ def neighbor_slopes(
 ) -> Tensor:
     """Derivatives of each star's centre with respect to each of its nodes.
 
-    Attention that the layer computes per edge beforehand is held fixed. Every node
-    belongs to one star only, so one backward pass per output serves all stars.
+    Attention that the layer computes per edge is held fixed. Every node belongs to only
+    one star, so one backward pass per output is sufficient for all stars.
 
     Args:
         layer: A layer in float64.
         stars: Stars whose first node is the centre.
-        call: How to run the layer, if it is called in another way.
+        call: Runs the layer.
 
     Returns:
         One row per node, ``[N, out * in]``.

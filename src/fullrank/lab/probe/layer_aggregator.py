@@ -59,12 +59,12 @@ class NeighborhoodAggregator(Aggregator):
     """A function of a centre, its neighbours and their degrees.
 
     Args:
-        function: From a batch of stars in float64 to a row for each.
+        function: Maps a batch of stars in float64 to a row for each.
         name: Its name.
-        dim: How wide the rows are that it takes.
+        dim: Width of its input rows.
         smallest: 2 if it does not run on a node without neighbours.
-        structure: The same function made of simpler aggregators, as far as it is
-            known and was seen to agree.
+        structure: The same function in terms of simpler aggregators, if known and
+            verified on examples.
     """
 
     function: Callable[[Batch], Tensor]
@@ -98,8 +98,8 @@ def as_aggregator(
         layer: Any layer called as ``layer(x, edge_index)``, or a model called with a
             graph.
         name: Its name, by default that of the class.
-        call: How to run the layer on a graph, ``call(layer, data)``, if it is called in
-            another way. What is run in another way is never proved anything of.
+        call: Runs the layer on a graph, ``call(layer, data)``. With it, nothing is
+            proved about the layer.
 
     Raises:
         ConfigError: If the layer is not a function of the neighbourhood: if its output
@@ -144,7 +144,7 @@ def _known(coefficients: Coefficients) -> Aggregator | None:
 
 
 def _structure(layer: torch.nn.Module, name: str) -> Aggregator | None:
-    """What a layer of exactly this class does if nothing about it was changed."""
+    """The structure of an unmodified layer of exactly this class."""
     if not (type(layer) in (GCNConv, GINConv) or type(layer) in _EXPANDING):
         return None
     if isinstance(layer, GCNConv):
@@ -169,7 +169,7 @@ def _affine(layer: GCNConv, aggregated: Tensor) -> Tensor:
 def _with_structure(
     aggregator: NeighborhoodAggregator, structure: Aggregator | None
 ) -> Aggregator:
-    """Believe a structure if the aggregator agrees with it on random neighbourhoods."""
+    """Accept a structure if the aggregator agrees with it on random neighbourhoods."""
     if structure is None:
         return aggregator
     examples = _examples(aggregator.dim)
@@ -233,8 +233,8 @@ def _examples(width: int) -> tuple[Multiset, ...]:
 def _sized(
     aggregator: NeighborhoodAggregator, module: torch.nn.Module
 ) -> NeighborhoodAggregator:
-    """Find out how wide the rows are that an aggregator takes: as wide as the module
-    says, else the least that it runs on."""
+    """Determine the input width of an aggregator: that of the module, or else the
+    smallest that it runs on."""
     declared = getattr(module, "in_channels", None)
     dims: Iterable[int] = range(1, WIDEST + 1)
     if isinstance(declared, int) and declared > 0:

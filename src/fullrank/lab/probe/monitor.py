@@ -15,17 +15,17 @@ except ModuleNotFoundError:
 
 
 class RankMonitor(Callback):
-    """Log how much rank each convolution keeps, and what share of neighbours it sums.
+    """Log the rank that each convolution keeps, and the fraction of neighbours it sums.
 
-    Works with any Lightning module that holds convolutions of PyG or of fullrank. The
-    first training batch is kept and probed at the end of the epochs. Of layers whose
+    Works with any Lightning module that contains convolutions of PyG or fullrank. The
+    first training batch is kept and probed at the end of epochs. For layers whose
     coefficients can be read, ``kept/<layer>`` is logged, or with Re-SUM, which never
-    forms M H, ``rank M/<layer>`` and ``sampling/<layer>``; of CombConv
-    ``rank M/<layer>``; of others ``rank J/<layer>`` or ``rank J (moving)/<layer>``.
+    forms M H, ``rank M/<layer>`` and ``sampling/<layer>``; for CombConv
+    ``rank M/<layer>``; for others ``rank J/<layer>`` or ``rank J (moving)/<layer>``.
 
     Args:
-        every_n_epochs: How often to probe.
-        call: How to run the module on a batch, by default ``module(batch)``.
+        every_n_epochs: Number of epochs between two probes.
+        call: Runs the module on a batch, by default ``module(batch)``.
         max_nodes: As in :func:`fullrank.lab.profile`.
     """
 

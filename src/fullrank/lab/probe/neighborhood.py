@@ -17,8 +17,8 @@ class Neighborhood:
 
     Attributes:
         x: Features, the centre's in the first row, ``[n, d]``.
-        degrees: :math:`|\mathcal{N}(u)|` of each row, itself included, ``[n]``; by
-            default each neighbour is joined to the centre only.
+        degrees: :math:`|\mathcal{N}(u)|` of each row, including itself, ``[n]``; by
+            default each neighbour is joined only to the centre.
         edge_attr: Features of the edges to the neighbours, ``[n - 1, q]``.
         edge_color: Structural colours of these edges, ``[n - 1]``.
         node_color: Structural colours of the nodes, ``[n]``.
@@ -52,9 +52,9 @@ class Neighborhood:
     def graph(self) -> Data:
         """A star with the centre as node 0.
 
-        Where degrees are given, one more node, with features 0, points at the
-        neighbours as often as their degree requires. Edges that do not end at the
-        centre have the features and colours of the spoke beside them.
+        If degrees are given, an extra node with features 0 has as many edges to the
+        neighbours as their degrees require. Edges that do not end at the centre have
+        the features and colours of the adjacent spoke.
         """
         return Data(**self._star())
 
@@ -71,7 +71,7 @@ class Neighborhood:
             spokes.append(ends - 1)
             x = torch.cat([x, x.new_zeros(1, x.size(1))])
             color = None if color is None else torch.cat([color, color[:1]])
-        target, order = torch.cat(targets).sort(stable=True)  # as some layers require
+        target, order = torch.cat(targets).sort(stable=True)  # required by some layers
         spoke = torch.cat(spokes)[order]
         star = {
             "x": x,
@@ -84,10 +84,9 @@ class Neighborhood:
 
 
 def batch_of(neighborhoods: Sequence[Neighborhood]) -> Batch:
-    """The stars of all neighbourhoods, which have the same kinds of features.
+    """A batch of the stars of neighbourhoods with the same kinds of features.
 
-    The same as ``Batch.from_data_list``, which takes ten times as long for small
-    graphs.
+    Equals ``Batch.from_data_list``, which takes ten times as long for small graphs.
     """
     stars = [neighborhood._star() for neighborhood in neighborhoods]
     sizes = torch.tensor([len(star["x"]) for star in stars])
@@ -120,7 +119,7 @@ def neighborhood_of(
     Args:
         node: The centre.
         x: Features of all nodes, ``[N, d]``.
-        edge_index: Edges; self-loops are left out.
+        edge_index: Edges; self-loops are ignored.
         edge_attr: Features of the edges.
         edge_color: Structural colours of the edges.
         node_color: Structural colours of the nodes.

@@ -1,6 +1,6 @@
-"""How much rank a layer keeps, and how many neighbours it really sums, node by node.
+"""The rank that a layer keeps, and the number of neighbours it sums, for each node.
 
-The coefficients of our own layers are read. Any other PyG layer is probed by the
+Coefficients are read if the layer is ours. Any other PyG layer is probed by the
 Jacobian of its output with respect to each neighbour.
 """
 
@@ -40,23 +40,23 @@ QUANTITIES = (
 
 @dataclass(frozen=True)
 class LayerProfile:
-    """What was measured of one layer; all tensors have one entry per probed node.
+    """Measurements of one layer; all tensors have one entry per probed node.
 
     Attributes:
-        name: Where the layer sits in the model.
-        kind: Its class.
-        how: ``"coefficients"`` if M was read; ``"jacobian"`` if it was probed with
-            the weights of the neighbours held fixed; ``"moving jacobian"`` if the
-            weights moved along, which is a different quantity, not to be compared;
-            otherwise why nothing could be measured.
+        name: Name of the layer in the model.
+        kind: Class of the layer.
+        how: ``"coefficients"`` if M was read; ``"jacobian"`` if it was probed with the
+            weights of the neighbours held fixed; ``"moving jacobian"`` if the weights
+            could not be held fixed, which is a different quantity that cannot be
+            compared; otherwise why nothing could be measured.
         size: Number of neighbours n; for layers that were read it counts the node
             itself, as :math:`\\mathcal{N}(v)` does.
         values: The measured quantities by name: ``rank M``, ``rank H``, ``rank R``,
-            ``kept``, ``rank J``, ``rank J (moving)`` and the effective ranks.
-            R = M H, and what is kept of the rank of H in it, belong to layers that
-            form M H: those without Re-SUM.
-        sampling: For Re-SUM layers the fraction of neighbours that each dimension
-            really sums over, ``[N, out]``.
+            ``kept``, ``rank J``, ``rank J (moving)`` and the effective ranks. R = M H
+            and the rank kept are defined for layers that form M H: those without
+            Re-SUM.
+        sampling: For Re-SUM layers, the fraction of neighbours that each dimension sums
+            over, ``[N, out]``.
     """
 
     name: str
@@ -81,7 +81,7 @@ class LayerProfile:
         return [*self.values, *(["sampling"] if self.sampling is not None else [])]
 
     def why_not(self, quantity: str) -> str:
-        """Why a quantity was not measured of this layer; empty if it was."""
+        """Why a quantity was not measured for this layer; empty if it was."""
         if quantity in self.quantities():
             return ""
         if self.how not in (READ, FIXED, MOVING):
@@ -129,10 +129,9 @@ def profile(
         batch: A PyG graph or batch.
         rtol: Relative tolerance of all ranks; it must exceed the precision of the
             model.
-        max_nodes: How many nodes are probed, drawn at random, where a Jacobian is
-            needed.
-        call: How to run the model, ``call(model, batch)``, if it is called in another
-            way.
+        max_nodes: Maximum number of nodes that are probed by a Jacobian, drawn at
+            random.
+        call: Runs the model, ``call(model, batch)``; ``model(batch)`` by default.
     """
     calls = record_calls(model, batch, call)
     return [profile_call(recorded, rtol, max_nodes) for recorded in calls]
@@ -141,14 +140,14 @@ def profile(
 def profile_call(
     call: Call, rtol: float = RTOL, max_nodes: int = MAX_NODES
 ) -> LayerProfile:
-    """Measure one convolution on what it was called with."""
+    """Measure one convolution on the arguments of its call."""
     if isinstance(call.conv, RankConv):
         return _profile_coefficients(call, rtol)
     return _profile_jacobian(call, rtol, max_nodes)
 
 
 def _profile_coefficients(call: Call, rtol: float) -> LayerProfile:
-    """Read M_v and H_v of every node, and R_v = M_v H_v where the layer forms it."""
+    """Read M_v and H_v of every node, and R_v = M_v H_v if the layer forms it."""
     conv = frozen_copy(call.conv)
     assert isinstance(conv, RankConv)
     call = call.double()
@@ -183,7 +182,7 @@ def _ends_in_relu(mlp: torch.nn.Module) -> bool:
 
 
 class _Grouped:
-    """Nodes grouped by the size of their neighbourhood, so that ranks come in batches.
+    """Nodes grouped by the size of their neighbourhood, to compute ranks in batches.
 
     Args:
         dst: The node that each pair belongs to.

@@ -19,15 +19,15 @@ class Reach:
     r"""The influence of nodes on a node, by their distance from it.
 
     The influence of u on v is the norm of the Jacobian
-    :math:`\partial h_v / \partial x_u`, from what the first convolution reads to what
-    the last one gives. Where it falls off quickly although many nodes are far away, the
-    far ones are squashed.
+    :math:`\partial h_v / \partial x_u` from the input of the first convolution to the
+    output of the last one. If it decays quickly although many nodes are far away, the
+    information of distant nodes is squashed.
 
     Attributes:
         influence: Mean influence of a node at distance 0, 1, 2, ..., ``[D]``.
-        share: The part of all influence that comes from each distance, ``[D]``.
+        share: Fraction of the total influence by distance, ``[D]``.
         nodes: Mean number of nodes at each distance, ``[D]``.
-        layers: How many convolutions there are between the two ends.
+        layers: Number of convolutions in between.
     """
 
     influence: Tensor
@@ -43,7 +43,7 @@ class Reach:
 def reach(
     model: torch.nn.Module, batch: Data, seed: int = 0, call: Runner | None = None
 ) -> Reach:
-    """Measure how much nodes at each distance influence a node, at the model's weights.
+    """Measure the influence of nodes on a node by their distance.
 
     One node is drawn in each graph. The model runs as a copy in float64 and evaluation
     mode.
@@ -51,9 +51,8 @@ def reach(
     Args:
         model: A model called with the batch, or a layer.
         batch: A PyG graph or batch.
-        seed: Seeds the choice of nodes.
-        call: How to run the model, ``call(model, batch)``, if it is called in another
-            way.
+        seed: Seed of the choice of nodes.
+        call: Runs the model, ``call(model, batch)``; ``model(batch)`` by default.
     """
     model, batch = frozen_copy(model), double(batch)
     calls = record_calls(model, batch, call)
@@ -97,7 +96,7 @@ def _one_node_per_graph(batch: Data, seed: int) -> Tensor:
 
 
 def _distances(chosen: Tensor, edge_index: Tensor, count: int) -> Tensor:
-    """How many edges lead from each node to the chosen one of its graph."""
+    """Distance from each node to the chosen node of its graph."""
     source, target = edge_index
     distance = torch.full((count,), UNREACHED)
     distance[chosen] = 0

@@ -1,4 +1,4 @@
-"""What a layer makes of a neighbourhood, as a function of the neighbours' features."""
+"""A layer as a function of the neighbours' features."""
 
 from copy import copy
 
@@ -20,9 +20,9 @@ class Reader:
 
     Args:
         layer: A layer or model in float64.
-        neighborhood: Everything but the neighbours' features.
-        of: Read the ``"output"``, or the ``"aggregate"`` that it is computed from.
-        run: How to run the layer.
+        neighborhood: Everything except the neighbours' features.
+        of: Whether to read the ``"output"`` or the ``"aggregate"``.
+        run: Runs the layer.
     """
 
     def __init__(
@@ -35,14 +35,15 @@ class Reader:
         self._side_by_side = self._runs_side_by_side()
 
     def __call__(self, neighbors: Tensor) -> Tensor:
-        """What is read for one star, ``[n - 1, d]`` to ``[out]``."""
+        """The value for one star, ``[n - 1, d]`` to ``[out]``."""
         return self._read(neighbors[None])[0]
 
     def jacobian(self, neighbors: Tensor) -> Tensor:
         """The derivative at one star, ``[out, (n - 1) d]``.
 
-        Copy k of the star stands for output k, so that one backward pass serves many
-        outputs, if the layer treats the graphs of a batch one by one.
+        Copy k of the star is used for output k, so that one backward pass
+        differentiates many outputs, if the layer treats the graphs of a batch
+        independently.
         """
         if not self._side_by_side:
             return jacobian(self, neighbors).flatten(1)
@@ -69,7 +70,7 @@ class Reader:
         return torch.cat([centers(part, batch) for part in seen], dim=1)
 
     def _batch(self, points: Tensor) -> Batch:
-        """Stars with these neighbours; all but the features is made once."""
+        """Stars with these neighbours; everything except the features is cached."""
         count = len(points)
         if count not in self._stars:
             self._stars[count] = batch_of([self.neighborhood] * count)
@@ -86,6 +87,6 @@ class Reader:
         try:
             both = self._read(points)
         except (ConfigError, RuntimeError, IndexError, ValueError):
-            return False  # some layers take one graph only
+            return False  # some layers accept only one graph
         alone = torch.stack([self(point) for point in points])
         return torch.allclose(both, alone, rtol=1e-9, atol=1e-12)

@@ -1,2 +1,2 @@
-"""What the paper proves: aggregators, their partial order, coefficient matrices, and
-the derivation of Re-SUM's three stages."""
+"""The paper's theory: aggregators, their partial order, coefficient matrices, and the
+derivation of Re-SUM's three stages."""

@@ -1,8 +1,7 @@
-r"""Aggregators on multisets, exact where they can be.
+r"""Aggregators on multisets, exact where possible.
 
-A :class:`Multiset` holds fractions, and an :class:`Aggregator` encodes it in fractions
-whenever its formula allows, so that "the same" and "different" are statements about
-numbers and not about rounding.
+A :class:`Multiset` contains fractions, and an :class:`Aggregator` encodes it in
+fractions if its formula allows, so that equality does not depend on rounding.
 """
 
 from collections.abc import Callable, Sequence
@@ -21,9 +20,10 @@ class Multiset:
     """The rows of a matrix; for layers, the neighbourhood of the node in the first row.
 
     Args:
-        rows: ``n × d`` numbers, or n numbers; floats are taken at their exact value.
-        degrees: :math:`|\\mathcal{N}(u)|` of each row, which nMEAN needs. The first
-            must be n, since :math:`\\mathcal{N}(v)` holds v; the others at least 2.
+        rows: ``n × d`` numbers, or n numbers; floats are converted exactly.
+        degrees: :math:`|\\mathcal{N}(u)|` of each row, required by nMEAN. The first
+            must be n, because :math:`\\mathcal{N}(v)` contains v; the others at least
+            2.
     """
 
     def __init__(self, rows: Any, degrees: Sequence[int] | None = None):
@@ -86,14 +86,14 @@ class Aggregator:
 
     Attributes:
         name: Its name in tables.
-        linear: Whether it is a weighted sum of the rows whose weights do not depend
-            on them, and hence equivariant.
+        linear: Whether it is a weighted sum of the rows with constant weights, and
+            therefore equivariant.
         uses_degrees: Whether it reads the degrees of a multiset.
         reads_center: Whether it treats the first row as the centre of the others.
-        dim: How wide the rows must be; 1 for those that take any.
-        smallest: How many rows there must be.
-        structure: The same function made of simpler aggregators, for proofs; evidence
-            against it comes from the aggregator itself.
+        dim: Required width of the rows; 1 if any width is accepted.
+        smallest: Minimum number of rows.
+        structure: The same function in terms of simpler aggregators, for proofs;
+            witnesses come from the aggregator itself.
     """
 
     name: str
@@ -109,7 +109,7 @@ class Aggregator:
         raise NotImplementedError
 
     def encode_all(self, multisets: Sequence[Multiset]) -> list[tuple]:
-        """:meth:`encode` of each."""
+        """:meth:`encode` for each multiset."""
         return [self.encode(x) for x in multisets]
 
     def __call__(self, x: Multiset) -> np.ndarray:
@@ -117,7 +117,7 @@ class Aggregator:
         return np.array(self.encode(x), dtype=float)
 
     def __matmul__(self, other: "Aggregator") -> "Product":
-        r"""The product :math:`f \otimes g`, which gives both outputs."""
+        r"""The product :math:`f \otimes g`, which returns both outputs."""
         return Product((self, other))
 
     def __repr__(self) -> str:
@@ -130,12 +130,12 @@ class Statistic(Aggregator):
 
     Args:
         name: Its name.
-        formula: From the multiset to fractions.
-        finish: An injective map from those to the true output, such as a root.
+        formula: Maps the multiset to fractions.
+        finish: An injective map from these to the output, such as a root.
         linear: As in :class:`Aggregator`.
         uses_degrees: As in :class:`Aggregator`.
         contents: Names of the numbers it returns, by default its own name; a statistic
-            is at least as strong as another whose contents it includes.
+            is at least as strong as another one whose contents it includes.
     """
 
     name: str
@@ -160,7 +160,7 @@ class Statistic(Aggregator):
 
 @dataclass(frozen=True, repr=False)
 class Product(Aggregator):
-    r"""Several aggregators side by side, :math:`[f(X) \Vert g(X)]`."""
+    r"""The concatenation of several aggregators, :math:`[f(X) \Vert g(X)]`."""
 
     parts: tuple[Aggregator, ...]
 
@@ -192,7 +192,7 @@ class Product(Aggregator):
 
 
 class _Wrapper(Aggregator):
-    """An aggregator around another one, which reads what that one reads."""
+    """An aggregator that wraps another one, with the same inputs."""
 
     inner: Aggregator
 
@@ -218,7 +218,7 @@ class After(_Wrapper):
     r"""A function applied after aggregation, :math:`g \circ f`.
 
     Args:
-        function: From the output of `inner`, a float64 tensor, to a tensor.
+        function: Maps the output of `inner`, a float64 tensor, to a tensor.
         inner: The aggregator.
         injective: Whether the function is known to be injective.
     """
@@ -241,7 +241,8 @@ class Before(_Wrapper):
     name: str = "f∘φ"
 
     def encode(self, x: Multiset) -> tuple:
-        # In floats: what the function rounds must not pass for an exact difference.
+        # In floats, so that rounding in the function is not taken for an exact
+        # difference.
         return tuple(self(x).tolist())
 
     def __call__(self, x: Multiset) -> np.ndarray:
@@ -251,11 +252,12 @@ class Before(_Wrapper):
 
 
 class LinearBefore(_Wrapper):
-    r"""A linear map before aggregation, :math:`f(T x_1, \dots, T x_n)`, kept exact.
+    r"""A linear map before aggregation, :math:`f(T x_1, \dots, T x_n)`, computed
+    exactly.
 
     Args:
         inner: The aggregator.
-        matrix: T, with as many columns as the rows of the multisets are wide.
+        matrix: T; its number of columns is the width of the rows of the multisets.
     """
 
     def __init__(self, inner: Aggregator, matrix: Any, name: str | None = None):
@@ -310,11 +312,10 @@ class Custom(Aggregator):
 
 
 def aggregator(function: Callable | Aggregation, name: str | None = None) -> Aggregator:
-    """Make an aggregator of a function or of one of PyG's ``Aggregation`` modules.
+    """Convert a function or one of PyG's ``Aggregation`` modules to an aggregator.
 
-    The function receives the rows as a float64 tensor. Beware of modules that are not
-    what their name says to the last digit: PyG's ``StdAggregation`` sets small values
-    to 0. :data:`STD` does not.
+    The function receives the rows as a float64 tensor. Some modules are not exact:
+    PyG's ``StdAggregation`` sets small values to 0. :data:`STD` does not.
     """
     if isinstance(function, Aggregator):
         return function

@@ -1,8 +1,7 @@
 r"""Coefficient matrices: their rank, and Propositions 1 to 3 as functions.
 
-All of it is about *fixed* matrices M. In a layer M depends on the features, so even
-with full rank the whole layer may confuse neighbourhoods: see
-:func:`fullrank.lab.collide`.
+All statements are about *fixed* matrices M. In a layer M depends on the features, so
+even with full rank a layer may have collisions: see :func:`fullrank.lab.collide`.
 """
 
 from dataclasses import dataclass
@@ -49,7 +48,7 @@ def ranks(matrix: Tensor, rtol: float = RTOL) -> tuple[Tensor, Tensor]:
 
 @dataclass(frozen=True)
 class StackingGain:
-    """Proposition 1 (i) and (ii): what stacking M′ on M gains.
+    """Proposition 1 (i) and (ii): the gain from stacking M′ on M.
 
     Attributes:
         rank_before: Rank of M.
@@ -70,7 +69,7 @@ class StackingGain:
 def stacking_gain(matrix: Tensor, added: Tensor, rtol: float = RTOL) -> StackingGain:
     r"""Does :math:`f_{\binom{M}{M'}}` distinguish more than :math:`f_M`?
 
-    It always distinguishes at least as much, and strictly more exactly when the rank
+    It always distinguishes at least as much, and strictly more if and only if the rank
     grows.
 
     Args:
@@ -94,8 +93,8 @@ class Injectivity:
     Attributes:
         rank: Rank of M.
         size: n.
-        example: Two sequences that M confuses, different as multisets and not just
-            reordered; ``None`` if there are none.
+        example: Two sequences with the same output that are different multisets;
+            ``None`` if there are none.
     """
 
     rank: int
@@ -110,7 +109,7 @@ class Injectivity:
 def injectivity(matrix: Tensor, rtol: float = RTOL) -> Injectivity:
     r"""Does :math:`f_M` distinguish every two multisets of size n?
 
-    Exactly when the rank of M is n.
+    It does if and only if the rank of M is n.
     """
     rank, size = int(numerical_rank(matrix, rtol)), matrix.size(1)
     if rank == size:
@@ -120,7 +119,7 @@ def injectivity(matrix: Tensor, rtol: float = RTOL) -> Injectivity:
 
 @dataclass(frozen=True)
 class Overlap:
-    """Proposition 2: what the images of two aggregators share, before and after.
+    """Proposition 2: the overlap of the images of two aggregators, before and after.
 
     Attributes:
         before: Dimension of the overlap of the images of M₁ and M₂.
@@ -164,7 +163,7 @@ def stacked_overlap(
     dim: int = 1,
     rtol: float = RTOL,
 ) -> Overlap:
-    """How the overlap of two images changes when rows are added to both matrices.
+    """The change of the overlap of two images when rows are added to both matrices.
 
     The overlap can shrink only if the rank of [M₁ M₂] grows. The converse is false;
     :data:`GROWTH_WITHOUT_GAIN` is an example.
@@ -179,7 +178,7 @@ def stacked_overlap(
     """
     low = torch.cat([first, second], dim=1)
     high = torch.cat([low, torch.cat([added_first, added_second], dim=1)])
-    # The pairs (x₁, -x₂) with equal outputs; what M₁ makes of x₁ is the overlap.
+    # The pairs (x₁, -x₂) with equal outputs; the overlap consists of M₁ x₁.
     agreeing = null_space(high, rtol)[: first.size(1)]
     shared = int(_rank_of_image(first.double(), agreeing, rtol))
     return Overlap(
@@ -190,7 +189,7 @@ def stacked_overlap(
     )
 
 
-#: M₁, M₂, M₁′, M₂′ for which the rank grows from 1 to 2 and the overlap stays.
+#: M₁, M₂, M₁′, M₂′ for which the rank grows from 1 to 2 and the overlap is unchanged.
 GROWTH_WITHOUT_GAIN = (
     torch.tensor([[1.0, 0.0]]),
     torch.tensor([[1.0, 0.0]]),
@@ -213,7 +212,7 @@ class Certificate:
     Attributes:
         rank: Rank of [M₁ M₂].
         needed: n₁ + n₂.
-        smallest_singular_value: Of [M₁ M₂], over all n₁ + n₂ directions.
+        smallest_singular_value: That of [M₁ M₂], over all n₁ + n₂ directions.
     """
 
     rank: int
@@ -231,7 +230,7 @@ class Certificate:
 
 
 def certificate(first: Tensor, second: Tensor, rtol: float = RTOL) -> Certificate:
-    """Certify that two aggregators are injective and share no output but zero.
+    """Certify that two aggregators are injective and share no output except zero.
 
     Args:
         first: M₁, ``[s, n₁]``.
@@ -251,16 +250,16 @@ def null_space(matrix: Tensor, rtol: float = RTOL) -> Tensor:
 
 
 def _rank_of_image(matrix: Tensor, basis: Tensor, rtol: float) -> Tensor:
-    """Rank of M B for orthonormal columns B, judged at the size of M."""
+    """Rank of M B for orthonormal columns B, with a tolerance relative to M."""
     values = _singular_values(matrix @ basis)
     largest = _singular_values(matrix)[:1]
     return (values > rtol * largest).sum() if values.numel() else values.sum()
 
 
 def _shifted(direction: Tensor) -> tuple[Tensor, Tensor]:
-    """Two sequences that differ by a multiple of `direction`, not just reordered."""
+    """Two sequences that differ by a multiple of `direction` and as multisets."""
     start = torch.arange(direction.numel(), dtype=direction.dtype).unsqueeze(1)
-    # A reordering keeps the norm, which at most one of the two moves can do.
+    # A permutation keeps the norm, which at most one of the two shifts can do.
     moved = [start + size * direction.unsqueeze(1) for size in (1, 2)]
     return start, max(moved, key=lambda other: multiset_distance(start, other))
 

@@ -1,4 +1,4 @@
-"""Re-SUM taken apart: which neighbours each dimension really sums over."""
+"""The three stages of Re-SUM: which neighbours each dimension sums over."""
 
 from dataclasses import dataclass
 
@@ -59,7 +59,7 @@ class Derivation:
         return self._sum(m[:, :, None] * self.local.neighbors()[:, None, :])
 
     def rebuild(self) -> Tensor:
-        """Return the layer's output, put together from the three stages."""
+        """Return the layer's output, computed from the three stages."""
         counts = self._sum(self.sampled.to(self.weight.dtype))
         sums = [self.aggregated(i).flatten(1) @ w for i, w in enumerate(self.weight)]
         return torch.stack(sums, dim=1) + counts * self.bias
@@ -76,10 +76,10 @@ def derive(
     edge_index: Adj,
     edge_attr: Tensor | None = None,
 ) -> Derivation:
-    """Take apart an ExpandingConv with Re-SUM and a one-layer MLP.
+    """Derive the three-stage form of an ExpandingConv with Re-SUM and a one-layer MLP.
 
     Args:
-        conv: A layer made with ``mlp=Sequential(Linear(s * d, out), ReLU())``.
+        conv: A layer with ``mlp=Sequential(Linear(s * d, out), ReLU())``.
         x: As for the layer.
         edge_index: As for the layer.
         edge_attr: As for the layer.

@@ -1,4 +1,4 @@
-"""How far two multisets are from being reorderings of each other."""
+"""The distance between two multisets."""
 
 import torch
 from scipy.optimize import linear_sum_assignment
@@ -14,5 +14,5 @@ def nearest_reordering(x: Tensor, y: Tensor) -> Tensor:
 
 def multiset_distance(x: Tensor, y: Tensor) -> float:
     r"""Distance between two multisets of n rows,
-    :math:`\min_\pi \lVert x_\pi - y \rVert`; 0 if one is the other reordered."""
+    :math:`\min_\pi \lVert x_\pi - y \rVert`."""
     return float((nearest_reordering(x, y) - y).norm())

@@ -31,11 +31,11 @@ class Equivariance:
 
 
 def is_equivariant(f: Aggregator, dim: int = 2) -> Equivariance:
-    """Prove equivariance from the formula, or look for a counterexample.
+    """Prove equivariance from the formula, or search for a counterexample.
 
     Args:
         f: An aggregator from rows of width d to one row of width d.
-        dim: d, the width of the rows to look among.
+        dim: d, the width of the rows in the search.
     """
     if f.linear:
         reason = f"{f} is a weighted sum whose weights do not depend on the rows"
@@ -46,8 +46,8 @@ def is_equivariant(f: Aggregator, dim: int = 2) -> Equivariance:
         mapped, before = LinearBefore(f, matrix)(multiset), f(multiset)
         if before.shape != (dim,):
             raise ValueError(
-                f"equivariance is about aggregators from rows of width {dim} to rows "
-                f"of width {dim}; {f} gives {before.size} numbers"
+                f"equivariance is defined for aggregators from rows of width {dim} to "
+                f"rows of width {dim}; {f} returns {before.size} numbers"
             )
         if np.abs(mapped - matrix @ before).max() > TOLERANCE:
             reason = (

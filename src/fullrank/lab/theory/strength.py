@@ -1,8 +1,8 @@
 r"""The partial order of distinguishing strength, with proofs or witnesses.
 
-:math:`f \succeq g` holds when f distinguishes whatever g distinguishes. It is proved by
-showing that g is a function of f, and refuted by a witness: two multisets that g
-distinguishes and f does not.
+:math:`f \succeq g` holds if f distinguishes everything that g distinguishes. It is
+proved by showing that g is a function of f, and refuted by a witness: two multisets
+that g distinguishes and f does not.
 """
 
 from dataclasses import dataclass, replace
@@ -129,8 +129,8 @@ def as_strong(f: Aggregator, g: Aggregator, dim: int | None = None) -> Evidence:
     Args:
         f: One aggregator.
         g: The other.
-        dim: Width of the rows among which witnesses are searched, by default the least
-            that both take.
+        dim: Width of the rows in the search for witnesses, by default the smallest that
+            both accept.
     """
     dim = max(f.dim, g.dim) if dim is None else dim
     steps = _derive(f, g)
@@ -144,7 +144,7 @@ def as_strong(f: Aggregator, g: Aggregator, dim: int | None = None) -> Evidence:
 
 
 def _replayed(evidence: Evidence) -> Evidence:
-    """A witness that holds when both aggregators run on it once more."""
+    """A witness, verified by running both aggregators."""
     if not isinstance(evidence, Witness):
         return evidence
     both = evidence.first, evidence.second
@@ -159,7 +159,7 @@ def _replayed(evidence: Evidence) -> Evidence:
 
 
 def _as_strong_as_product(f: Aggregator, g: Product, dim: int) -> Evidence:
-    """What one part of g distinguishes, g distinguishes."""
+    """A product distinguishes everything that one of its parts distinguishes."""
     looked_at = 0
     for part in g.parts:
         evidence = as_strong(f, part, dim)
@@ -179,7 +179,7 @@ def _regular(x: Multiset) -> Multiset:
 
 
 def _derive(f: Aggregator, g: Aggregator) -> tuple[str, ...] | None:
-    """Show that g is a function of f, or give up."""
+    """Prove that g is a function of f, if possible."""
     if f is g or f == g:
         return (f"{g} is {f}",)
     if f.structure or g.structure:
@@ -221,7 +221,7 @@ def _derive_by_f(f: Aggregator, g: Aggregator) -> tuple[str, ...] | None:
 
 
 def _derive_from_rows(f: Aggregator, g: Aggregator) -> tuple[str, ...] | None:
-    """Proposition 1: with fixed coefficients strength is inclusion of row spaces."""
+    """Proposition 1: with fixed coefficients, strength is inclusion of row spaces."""
     matrices = _as_matrices(f, g)
     if matrices is None or rank(np.vstack(matrices)) > rank(matrices[0]):
         return None
@@ -244,7 +244,7 @@ def _as_matrices(f: Aggregator, g: Aggregator) -> tuple[np.ndarray, np.ndarray] 
 
 
 def _size(f: Aggregator) -> int | None:
-    """The one length of the sequences that f takes, if there is one."""
+    """The fixed length of the sequences that f accepts, if any."""
     if isinstance(f, MatrixAggregator):
         return f.matrix.shape[1]
     if isinstance(f, Product):
@@ -279,7 +279,7 @@ def _matrix_witness(
             size = len(direction)
             start = np.array([Fraction(i) for i in range(size)])
             pairs = (_two_rows(start, k * direction, dim) for k in (1, 2))
-            # A reordering keeps the norm, which at most one of the two moves can do.
+            # A permutation keeps the norm, which at most one of the two shifts can do.
             first, second = next(pair for pair in pairs if pair[0] != pair[1])
             return Witness(first, second, f, g, exact=False)
     raise AssertionError("row spaces said that a witness exists")
@@ -293,7 +293,7 @@ def _two_rows(
 
 
 def _search(f: Aggregator, g: Aggregator, dim: int) -> Evidence:
-    """Group small multisets by their f and look for two that g distinguishes."""
+    """Group small multisets by f, and search for two that g distinguishes."""
     pool = dim, f.uses_degrees or g.uses_degrees
     size = _size(f) or _size(g)
     multisets = _small_multisets(*pool)
@@ -311,7 +311,8 @@ def _search(f: Aggregator, g: Aggregator, dim: int) -> Evidence:
         for index, (by_f, by_g) in zip(some, encoded, strict=True):
             x = multisets[index]
             center = tuple(x.rows[0]) if f.reads_center or g.reads_center else ()
-            # All that f confused so far are alike for g too: the first stands for them.
+            # So far, g has the same output for all multisets of the group: compare with
+            # the first.
             other, *others = seen.setdefault((center, _key(by_f)), (index, by_f, by_g))
             same = distance(others[0], by_f) <= SAME
             if same and distance(others[1], by_g) > DIFFERENT:
@@ -344,7 +345,7 @@ def _encode(f: Aggregator, pool: tuple[int, bool], indices: list[int]) -> list[t
     return f.encode_all([_small_multisets(*pool)[index] for index in indices])
 
 
-# Formulas only: the weights of a layer may change between two comparisons.
+# Only formulas: the weights of a layer may change between two comparisons.
 @lru_cache(maxsize=500_000)
 def _encode_once(f: Statistic, pool: tuple[int, bool], index: int) -> tuple:
     return f.encode(_small_multisets(*pool)[index])

@@ -20,8 +20,8 @@ class AttentionCoefficients(PairLinear):
 
     Args:
         in_channels: As in :class:`TanhCoefficients`.
-        num_aggregators: :math:`s`, here the number of heads.
-        negative_slope: Of the LeakyReLU.
+        num_aggregators: :math:`s`, the number of heads.
+        negative_slope: Negative slope of the LeakyReLU.
     """
 
     def __init__(
@@ -38,21 +38,21 @@ class AttentionCoefficients(PairLinear):
 
 
 class GATCoefficients(Coefficients):
-    r"""The attention of multi-head GAT, which looks through the extraction's weight.
+    r"""The attention of multi-head GAT, which shares its weight with the extraction.
 
     .. math::
         m_{uv,k} = \mathrm{softmax}_{u \in \mathcal{N}(v)}(\mathrm{LeakyReLU}(
         \mathbf{a}_k^{\top} \mathbf{W}^k \mathbf{h}_v +
         \mathbf{a}_k'^{\top} \mathbf{W}^k \mathbf{h}_u))
 
-    Names and shapes of the weights are those of PyG's
+    The weights have the same names and shapes as in PyG's
     :class:`~torch_geometric.nn.GATConv`.
 
     Args:
         in_channels: Width of the features, or ``-1``.
         out_channels: Width of each head.
         heads: :math:`K`, the number of heads.
-        negative_slope: Of the LeakyReLU.
+        negative_slope: Negative slope of the LeakyReLU.
     """
 
     def __init__(
@@ -84,8 +84,8 @@ class GATCoefficients(Coefficients):
     def forward(self, local: Neighborhoods) -> Tensor:
         if local.bipartite:
             raise ValueError(
-                f"{self} reads both ends through one weight and takes no bipartite "
-                f"input; use AttentionCoefficients"
+                f"{self} applies the same weight to sources and destinations and does "
+                f"not support bipartite input; use AttentionCoefficients"
             )
         materialize(self.lin, local.x_src.size(1))
         heads = self.head_weights()

@@ -1,4 +1,4 @@
-r"""Stage 1 of a layer, :math:`\mathbf{f}_{\mathrm{local}}`: from the local structure of
+r"""Stage 1 of a layer, :math:`\mathbf{f}_{\mathrm{local}}`: maps the local structure of
 a pair :math:`(v, u)` to its aggregation coefficients :math:`\mathbf{m}_{uv}`."""
 
 import torch
@@ -13,16 +13,15 @@ from fullrank.nn.neighborhoods import Neighborhoods
 
 
 class Coefficients(torch.nn.Module):
-    r"""Base class of everything that may stand for
-    :math:`\mathbf{f}_{\mathrm{local}}(u, v)`.
+    r"""Base class of implementations of :math:`\mathbf{f}_{\mathrm{local}}(u, v)`.
 
     A subclass sets :attr:`num_aggregators` and implements :meth:`forward`, which maps
     :class:`~fullrank.nn.Neighborhoods` with :math:`E` pairs to a tensor of shape
     :math:`(E, s)`. The result for a pair may depend on features, degrees or any other
-    local structure, but not on how the nodes are numbered.
+    local structure, but not on the numbering of the nodes.
 
     Args:
-        num_aggregators: :math:`s`, the number of coefficients of a pair.
+        num_aggregators: :math:`s`, the number of coefficients per pair.
     """
 
     def __init__(self, num_aggregators: int) -> None:
@@ -47,8 +46,8 @@ class Coefficients(torch.nn.Module):
 
 
 class PairLinear(Coefficients):
-    r"""Coefficients that start from :math:`\mathbf{W}[\mathbf{h}_v \Vert \mathbf{h}_u]
-    + \mathbf{b}`, computed per node and added per pair."""
+    r"""Coefficients based on :math:`\mathbf{W}[\mathbf{h}_v \Vert \mathbf{h}_u] +
+    \mathbf{b}`, computed per node and added per pair."""
 
     def __init__(
         self, in_channels: int | tuple[int, int], num_aggregators: int, bias: bool
@@ -63,14 +62,14 @@ class PairLinear(Coefficients):
             self.lin = Linear(-1 if lazy else dst + src, num_aggregators, bias)
 
     def split(self, local: Neighborhoods) -> tuple[Tensor, Tensor]:
-        """Return the destination's and the source's columns of the weight."""
+        """Split the weight into the destination's and the source's columns."""
         d_src, d_dst = local.x_src.size(1), local.x_dst.size(1)
         if self._as_many_as_features:
             self.num_aggregators = d_src
         materialize(self.lin, d_dst + d_src, self.num_aggregators)
         if self.lin.in_channels != d_dst + d_src:
             raise ValueError(
-                f"{self} was made for features of total width {self.lin.in_channels}, "
+                f"{self} expects features of total width {self.lin.in_channels}, "
                 f"got {d_dst} (destination) + {d_src} (source)"
             )
         return self.lin.weight[:, :d_dst], self.lin.weight[:, d_dst:]

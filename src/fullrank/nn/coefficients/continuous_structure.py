@@ -17,19 +17,18 @@ class ContinuousStructureCoefficients(Coefficients):
         \mathbf{s}_{uv} + \mathbf{b}_1) + \mathbf{b}_2)
 
     :math:`\mathbf{s}_{uv}` are the random-walk probabilities, distance, common
-    neighbours, ring and resistance that
-    :class:`fullrank.data.AddContinuousStructure` gives to the pair, once per graph.
-    Pairs that are nearly alike have nearly the same coefficients, which those of
-    :class:`~fullrank.nn.StructuralCoefficients` do not.
+    neighbours, ring and resistance that :class:`fullrank.data.AddContinuousStructure`
+    computes for the pair, once per graph. Similar pairs have similar coefficients,
+    unlike with :class:`~fullrank.nn.StructuralCoefficients`.
 
-    The numbers reach the layer in place of colours, as
+    The numbers are passed to the layer in place of colours, as
     ``conv(x, edge_index, edge_color=..., node_color=...)``.
 
     Args:
-        num_aggregators: :math:`s`, the number of coefficients of a pair.
-        walk_length: The steps of the longest random walk, as in
+        num_aggregators: :math:`s`, the number of coefficients per pair.
+        walk_length: Number of steps of the longest random walk, as in
             :class:`fullrank.data.AddContinuousStructure`.
-        hidden_channels: The length of :math:`\mathbf{b}_1`.
+        hidden_channels: Length of :math:`\mathbf{b}_1`.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Coefficients that depend on the sizes of neighbourhoods alone."""
+"""Coefficients that depend only on the sizes of neighbourhoods."""
 
 import torch
 from torch import Tensor
@@ -20,11 +20,11 @@ class SymmetricNormCoefficients(Coefficients):
     def forward(self, local: Neighborhoods) -> Tensor:
         if local.bipartite:
             raise ValueError(
-                "SymmetricNormCoefficients needs sources and destinations to be the "
-                "same nodes, got bipartite input; use MeanCoefficients"
+                "SymmetricNormCoefficients does not support bipartite input; use "
+                "MeanCoefficients"
             )
         sizes = local.sizes()
-        # A source without any neighbourhood of its own (no loops added) weighs 0.
+        # A source with an empty neighbourhood (no self-loops added) has weight 0.
         scale = torch.where(sizes > 0, sizes.clamp(min=1).rsqrt(), 0)
         return (scale[local.src] * scale[local.dst])[:, None]
 
@@ -33,8 +33,8 @@ class OneCoefficients(Coefficients):
     r"""The constant :math:`m_{uv} = 1` (SUM).
 
     Args:
-        num_aggregators: How many equal coefficients; more than one makes sense for
-            :class:`CombConv` only, which needs as many as there are features.
+        num_aggregators: Number of equal coefficients. More than one is useful only for
+            :class:`CombConv`, which needs one per feature.
     """
 
     def __init__(self, num_aggregators: int = 1) -> None:

@@ -1,4 +1,4 @@
-"""Several coefficient modules side by side."""
+"""Concatenation of coefficient modules."""
 
 import torch
 from torch import Tensor
@@ -8,8 +8,8 @@ from fullrank.nn.neighborhoods import Neighborhoods
 
 
 class Stack(Coefficients):
-    r"""Several coefficient modules side by side,
-    :math:`[\mathbf{m}_{uv} \Vert \mathbf{m}'_{uv} \Vert \dots]`.
+    r"""Concatenation of several coefficient modules, :math:`[\mathbf{m}_{uv} \Vert
+    \mathbf{m}'_{uv} \Vert \dots]`.
 
     The paper's variants that are stronger than SUM and than SUM :math:`\otimes` MEAN
     are ``Stack(TanhCoefficients(d, s), OneCoefficients())`` and the same with

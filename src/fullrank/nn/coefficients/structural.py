@@ -12,27 +12,26 @@ from fullrank.nn.neighborhoods import Neighborhoods
 
 
 class StructuralCoefficients(Coefficients):
-    r"""Coefficients from the structural colour of a pair, which see beyond 1-WL.
+    r"""Coefficients from the structural colour of a pair, more expressive than 1-WL.
 
     .. math::
         \mathbf{m}_{uv} = \tanh(\mathbf{W} \boldsymbol{\phi}(c_{uv}) + \mathbf{b})
 
-    :math:`c_{uv}` is the colour that
-    :class:`fullrank.data.AddStructuralColors` gives to the pair, once per graph. Each
-    of the 64-bit colours seeds a fixed pseudo-random vector
-    :math:`\boldsymbol{\phi}(c)`, independent and uniform with mean 0 and variance 1, so
-    that a colour never seen in training needs no entry in any table.
+    :math:`c_{uv}` is the colour that :class:`fullrank.data.AddStructuralColors`
+    computes for the pair, once per graph. Each 64-bit colour seeds a fixed
+    pseudo-random vector :math:`\boldsymbol{\phi}(c)` with independent uniform entries
+    of mean 0 and variance 1, so colours that do not occur in training need no table
+    entry.
 
-    Next to :class:`~fullrank.nn.TanhCoefficients` in a :class:`~fullrank.nn.Stack` a
-    layer has both. The colours reach the layer as
+    To combine them with :class:`~fullrank.nn.TanhCoefficients`, use a
+    :class:`~fullrank.nn.Stack`. The colours are passed to the layer as
     ``conv(x, edge_index, edge_color=..., node_color=...)``.
 
     Args:
-        num_aggregators: :math:`s`, the number of coefficients of a pair.
-        hops: The radius of the subgraphs that the colours are expected to describe, as
-            in :class:`fullrank.data.AddStructuralColors`; :obj:`None` for the whole
-            graph.
-        expansion: The length of :math:`\boldsymbol{\phi}(c)`.
+        num_aggregators: :math:`s`, the number of coefficients per pair.
+        hops: Radius of the subgraphs that the colours describe, as in
+            :class:`fullrank.data.AddStructuralColors`; :obj:`None` for the whole graph.
+        expansion: Length of :math:`\boldsymbol{\phi}(c)`.
     """
 
     def __init__(
@@ -63,8 +62,8 @@ class StructuralCoefficients(Coefficients):
 def expand_colors(color: Tensor, width: int) -> Tensor:
     """Return `width` pseudo-random numbers for each colour, ``[E, width]`` in float64.
 
-    They are independent and uniform with mean 0 and variance 1, and depend on the
-    colour only: number j is the j-th output of splitmix64 seeded with the colour.
+    They are independent and uniform with mean 0 and variance 1, and depend only on the
+    colour: number j is the j-th output of splitmix64 seeded with the colour.
     """
     step = torch.arange(width, device=color.device) * STEP
     x = scramble(color[:, None] + step)  # [E, width], modulo 2^64

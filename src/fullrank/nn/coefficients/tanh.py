@@ -1,4 +1,4 @@
-"""The paper's coefficients, and how they start."""
+"""The paper's coefficients, and their initialisation."""
 
 import torch
 from torch import Tensor
@@ -29,22 +29,22 @@ class TanhCoefficients(PairLinear):
         s d \cdot \frac{1}{3 s d} \cdot \mathrm{E}[m^2] \, \sigma^2 =
         \frac{\mathrm{E}[m^2]}{3} \sigma^2
 
-    whatever :math:`s` and :math:`d` are; for GIN, with :math:`m = 1`, it is
-    :math:`\sigma^2/3`. With ``init="paper"``, :math:`\mathrm{E}[m^2] \approx
-    \sigma^2/3 + 1/(6d)` while :math:`\sigma` is small: the variance falls like
-    :math:`\sigma^4`, beside a bias of variance :math:`1/(3 s d)` that does not, and the
-    messages of all pairs are almost the same. With ``init="balanced"``,
-    :math:`\mathbf{b} = 1`: then :math:`\mathrm{E}[m^2]` is :math:`\tanh^2 1 = 0.58` for
-    :math:`\sigma \to 0`, 1 for :math:`\sigma \to \infty` and at least 0.53 between, so
-    the standard deviation is 0.72 to 1 times GIN's at every scale. The signs of
-    :math:`\mathbf{b}` make no difference, because tanh is odd and the distribution of
-    :math:`\mathbf{W}_1` symmetric.
+    for all :math:`s` and :math:`d`; for GIN, with :math:`m = 1`, it is
+    :math:`\sigma^2/3`. With ``init="paper"``, :math:`\mathrm{E}[m^2] \approx \sigma^2/3
+    + 1/(6d)` while :math:`\sigma` is small: the variance falls like :math:`\sigma^4`,
+    unlike the bias of variance :math:`1/(3 s d)`, and the messages of all pairs are
+    almost the same. With ``init="balanced"``, :math:`\mathbf{b} = 1`: then
+    :math:`\mathrm{E}[m^2]` is :math:`\tanh^2 1 = 0.58` for :math:`\sigma \to 0`, 1 for
+    :math:`\sigma \to \infty` and at least 0.53 between, so the standard deviation is
+    0.72 to 1 times GIN's at every scale. The signs of :math:`\mathbf{b}` make no
+    difference, because tanh is odd and the distribution of :math:`\mathbf{W}_1`
+    symmetric.
 
     Args:
         in_channels: Width of the features; a pair ``(source, destination)`` for
-            bipartite graphs; ``-1`` to read it off the first input.
-        num_aggregators: :math:`s`; ``-1`` together with ``in_channels=-1`` for as many
-            as there are source features.
+            bipartite graphs; ``-1`` to derive it from the first input.
+        num_aggregators: :math:`s`; ``-1`` together with ``in_channels=-1`` for one per
+            source feature.
         init: ``"paper"`` draws the bias as :class:`torch.nn.Linear` does;
             ``"balanced"`` sets it to 1.
     """
@@ -68,7 +68,7 @@ class TanhCoefficients(PairLinear):
     def split(self, local: Neighborhoods) -> tuple[Tensor, Tensor]:
         lazy = is_uninitialized_parameter(self.lin.weight)
         weights = super().split(local)
-        if lazy:  # PyG has drawn the bias just now
+        if lazy:  # PyG has just initialised the bias
             self._balance()
         return weights
 
@@ -81,15 +81,15 @@ class TanhCoefficients(PairLinear):
 
 
 class OnePlusTanhCoefficients(PairLinear):
-    r"""The paper's coefficients around 1: a layer starts as a SUM.
+    r"""The paper's coefficients shifted by 1, close to a SUM at initialisation.
 
     .. math::
         \mathbf{m}_{uv} = 1 + \tanh(\mathbf{W}[\mathbf{h}_v \Vert \mathbf{h}_u]
         + \mathbf{b})
 
-    :math:`\mathrm{E}[m^2]` lies between 1 and 2 whatever the scale of the features, so
-    messages vary as GIN's do (see :class:`TanhCoefficients`). Coefficients cannot be
-    negative; weights of the MLP can.
+    :math:`\mathrm{E}[m^2]` lies between 1 and 2 at any scale of the features, so the
+    variance of the messages is comparable to GIN's (see :class:`TanhCoefficients`).
+    Coefficients cannot be negative; weights of the MLP can.
 
     Args:
         in_channels: As in :class:`TanhCoefficients`.

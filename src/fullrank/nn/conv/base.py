@@ -1,4 +1,4 @@
-"""What ExpandingConv and CombConv share: reading the graph, and the three stages."""
+"""Base class of ExpandingConv and CombConv: reading the graph, and the three stages."""
 
 from collections.abc import Sequence
 from typing import Any, Optional
@@ -41,18 +41,19 @@ MLPWeights = tuple[Tensor, Tensor, Tensor, Tensor]
 
 
 class RankConv(MessagePassing):
-    r"""Base of the layers that aggregate with coefficients :math:`\mathbf{m}_{uv}`.
+    r"""Base class of the layers that aggregate with coefficients
+    :math:`\mathbf{m}_{uv}`.
 
     It reads the graph (formats, self-loops, edge features), checks the input and runs
-    the three stages: the coefficients, the sum, the MLP. A subclass says how
-    coefficients meet features, in :meth:`expand` (the definition, for each pair) and
-    in :meth:`sum_by_kernel` (the whole sum, fast); which of them runs is up to
-    :class:`fullrank.nn.backend`. Explainers, PyG's hooks on propagate, message or
-    aggregate, and subclasses with a :meth:`message` (of ``messages``, a row for each
-    pair), :meth:`aggregate` or :meth:`update` of their own get PyG's
-    :meth:`propagate`. Explainers and hooks on messages see those of the edges; what a
-    node sends to itself is added to their sum. Other aggregations, hooks on aggregate
-    and subclasses get all messages.
+    the three stages: the coefficients, the sum, the MLP. A subclass defines how
+    coefficients are applied to features, in :meth:`expand` (the definition, for each
+    pair) and in :meth:`sum_by_kernel` (the whole sum, fast);
+    :class:`fullrank.nn.backend` selects between them. PyG's :meth:`propagate` runs for
+    explainers, for hooks on propagate, message or aggregate, and for subclasses that
+    override :meth:`message` (of ``messages``, a row for each pair), :meth:`aggregate`
+    or :meth:`update`. Explainers and hooks on messages see the messages of the edges,
+    and the message of a node to itself is added to their sum. Other aggregations, hooks
+    on aggregate and subclasses get all messages.
     """
 
     def __init__(
@@ -82,7 +83,7 @@ class RankConv(MessagePassing):
         combined = self.aggr_module
         if isinstance(combined, MultiAggregation) and combined.mode == "cat":
             raise ValueError(
-                f"aggr={aggr} puts its parts side by side, wider than one message; "
+                f"aggr={aggr} concatenates its results, which is wider than a message; "
                 f"combine them by MultiAggregation(..., mode='sum')"
             )
         d_src, _ = as_pair(in_channels)
@@ -94,7 +95,7 @@ class RankConv(MessagePassing):
         self.re_sum = re_sum
         self.edge_dim = edge_dim
         # Not `add_self_loops`: HeteroConv refuses layers with that attribute on
-        # bipartite edges, where ours add none.
+        # bipartite edges, although these layers add none there.
         self.self_loops = add_self_loops
         self.bipartite_self_loops = bipartite_self_loops
         self.coefficients = coefficients
@@ -118,7 +119,7 @@ class RankConv(MessagePassing):
 
     @property
     def expansion(self) -> int:
-        """How many times as wide as the features the MLP's input is."""
+        """Width of the MLP's input divided by the width of the features."""
         return 1
 
     def reset_parameters(self) -> None:
@@ -128,11 +129,11 @@ class RankConv(MessagePassing):
             reset(module)
 
     def expand(self, local: Neighborhoods, m: Tensor) -> Tensor:
-        """Return the coefficients applied to the features, for each pair."""
+        """Apply the coefficients to the features of each pair."""
         raise NotImplementedError
 
     def sum_by_definition(self, local: Neighborhoods) -> Tensor:
-        """Return the layer's output by the paper's formula."""
+        """Compute the layer's output by the paper's formula."""
         return functional.extract(
             self.expand(local, self.read_coefficients(local)),
             self.mlp,
@@ -141,11 +142,11 @@ class RankConv(MessagePassing):
         )
 
     def sum_by_kernel(self, local: Neighborhoods) -> Tensor:
-        """Return the layer's output without any tensor of pairs x expansion."""
+        """Compute the layer's output without a tensor of pairs x expansion."""
         raise NotImplementedError
 
     def pair_order(self) -> str | None:
-        """By which end :meth:`sum_by_kernel` wants the pairs to be sorted."""
+        """The end by which :meth:`sum_by_kernel` needs the pairs to be sorted."""
         return None
 
     def forward(
@@ -163,13 +164,13 @@ class RankConv(MessagePassing):
         Args:
             x: Node features, or a pair ``(source, destination)`` for a bipartite
                 graph.
-            edge_index: The edges, in any of PyG's formats; or what :meth:`pairs` made
-                of them, for several layers.
-            edge_attr: Edge features, if the layer was made with ``edge_dim``.
-            size: The numbers of sources and destinations, which ``x`` must have.
+            edge_index: The edges, in any of PyG's formats; or the result of
+                :meth:`pairs`, to share it between layers.
+            edge_attr: Edge features; requires ``edge_dim``.
+            size: Number of sources and destinations; must match ``x``.
             edge_color: A structural colour for each edge, for coefficients that read
                 it.
-            node_color: The same for each self-loop that the layer adds.
+            node_color: A structural colour for each self-loop that the layer adds.
 
         Returns:
             The new features of the destinations.
@@ -190,8 +191,8 @@ class RankConv(MessagePassing):
         return out[: pairs.layout.num_dst]
 
     def pairs(self, x: Features, edge_index: Adj | Pairs) -> Pairs:
-        """Return what the layer makes of the edges alone, to be given to it, and to all
-        layers like it, in place of ``edge_index``."""
+        """Return the pairs of a graph, which can be passed as ``edge_index`` to this
+        layer and to all layers with the same options."""
         by_hand = needs_propagate(self, RankConv) or is_plain() or is_exporting()
         return self._read_pairs(x, edge_index, sort=not by_hand)
 
@@ -230,9 +231,9 @@ class RankConv(MessagePassing):
     def messages(
         self, x: Features, edge_index: Adj, edge_attr: Tensor | None = None, **colors
     ) -> tuple[Tensor, Neighborhoods]:
-        """Return what is aggregated for each pair, and the pairs.
+        """Return the messages that are aggregated, and their pairs.
 
-        With Re-SUM these are the outputs of the MLP, without it its inputs.
+        With Re-SUM messages are the MLP's outputs, without it its inputs.
         """
         local = self.neighborhoods(x, edge_index, edge_attr, **colors)
         return self.message_pairs(local, self.read_coefficients(local)), local
@@ -242,7 +243,7 @@ class RankConv(MessagePassing):
         return self.mlp(expanded) if self.re_sum else expanded
 
     def read_coefficients(self, local: Neighborhoods) -> Tensor:
-        """Return the coefficients of all pairs, ``[E, s]``, checked."""
+        """Return the coefficients of all pairs, ``[E, s]``, after checking them."""
         m = self.coefficients(local)
         pairs, s = local.src.size(0), self.coefficients.num_aggregators
         if m.dim() != 2 or m.size(0) != pairs or m.size(1) != s:
@@ -260,7 +261,7 @@ class RankConv(MessagePassing):
         return self.mlp, []
 
     def paper_mlp(self) -> MLPWeights | None:
-        """Return weights and biases if the MLP is linear, ReLU, linear, ReLU."""
+        """Return the weights and biases if the MLP is linear, ReLU, linear, ReLU."""
         first, rest = self.split_mlp()
         if len(rest) != 3:
             return None
@@ -298,8 +299,8 @@ class RankConv(MessagePassing):
         return messages
 
     def _adds_own_terms(self) -> bool:
-        """Whether PyG's propagate gets the messages of edges alone, one for each of
-        them, as explainers and hooks expect; the rest is added to its sum."""
+        """Whether PyG's propagate gets only the messages of edges, one per edge, as
+        explainers and hooks expect; the others are added to its sum."""
         return (
             needs_propagate(self, RankConv)
             and not (overrides_propagate(self, RankConv) or reads_aggregates(self))
@@ -347,13 +348,12 @@ class RankConv(MessagePassing):
             if edge_attr is not None:
                 raise ValueError(
                     f"got edge_attr of shape {list(edge_attr.shape)}, but the layer "
-                    f"was made without edge_dim"
+                    f"has no edge_dim"
                 )
             return None, None
         if edge_attr is None:
             raise ValueError(
-                f"edge_attr is missing: the layer was made with "
-                f"edge_dim={self.edge_dim}"
+                f"edge_attr is missing: the layer has edge_dim={self.edge_dim}"
             )
         if edge_attr.size(0) != edges:
             raise ValueError(
@@ -370,7 +370,7 @@ class RankConv(MessagePassing):
         return encoded, encoded.new_ones(x_src.size(1)).diag()
 
     def _shown_options(self) -> dict[str, Any]:
-        """Return what the representation shows: what differs from the defaults."""
+        """Return the options that differ from their defaults."""
         shown: dict[str, Any] = {}
         if not self.re_sum:
             shown["re_sum"] = False
@@ -389,15 +389,15 @@ class RankConv(MessagePassing):
 
 
 def refuse_init(init: str, coefficients: Coefficients) -> None:
-    """Refuse an initialisation of coefficients that the layer does not make."""
+    """Refuse ``init`` if the coefficients are given."""
     if init != "paper":
         raise ValueError(
-            f"init={init!r} is for the layer's own coefficients, got {coefficients!r}; "
-            f"initialise these instead, for example TanhCoefficients(..., "
-            f"init={init!r})"
+            f"init={init!r} applies to the default coefficients only, got "
+            f"{coefficients!r}; initialise these instead, for example "
+            f"TanhCoefficients(..., init={init!r})"
         )
 
 
 def num_columns(edge_dim: int | Sequence[int]) -> int:
-    """Return how many columns of floats edge features have."""
+    """Number of columns of the encoded edge features."""
     return edge_dim if isinstance(edge_dim, int) else sum(edge_dim)

@@ -35,14 +35,14 @@ class CombConv(RankConv):
 
     Args:
         in_channels: Size of each input sample; a pair ``(source, destination)`` for
-            bipartite graphs; ``-1`` to read it off the first input.
+            bipartite graphs; ``-1`` to derive it from the first input.
         out_channels: Size of each output sample.
-        re_sum: Whether the MLP, which ends in a ReLU, runs before the sum.
+        re_sum: Whether to apply the MLP, which ends in a ReLU, before the sum.
         edge_dim: As in :class:`~fullrank.nn.ExpandingConv`.
-        coefficients: Any :class:`~fullrank.nn.Coefficients` with as many coefficients
-            as there are source features, by default the paper's
-            :class:`~fullrank.nn.TanhCoefficients`, the only ones that the kernels
-            know: with any others, the layer runs by the plain formula.
+        coefficients: Any :class:`~fullrank.nn.Coefficients` with one coefficient per
+            source feature, by default the paper's
+            :class:`~fullrank.nn.TanhCoefficients`. The kernels support only these; with
+            any others, the layer uses the plain formula.
         init: As in :class:`~fullrank.nn.ExpandingConv`.
         mlp: Any module from :math:`d` to :math:`d'` features.
         aggr: As in :class:`~fullrank.nn.ExpandingConv`.

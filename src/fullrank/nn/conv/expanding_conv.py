@@ -33,38 +33,39 @@ class ExpandingConv(RankConv):
     :math:`\mathcal{N}(v)` contains :math:`v`. The entries of :math:`\mathrm{vec}` are
     laid out aggregator by aggregator: :math:`m_k h_i` is entry :math:`k d + i`. Without
     Re-SUM (ExpC*) the MLP is applied to the sum instead of to the summands. With edge
-    features, :math:`\mathbf{h}_u + \mathbf{W}_e \mathbf{e}_{uv}` stands for
+    features, :math:`\mathbf{h}_u + \mathbf{W}_e \mathbf{e}_{uv}` replaces
     :math:`\mathbf{h}_u` in both lines; the self-loops that the layer adds have none.
 
     Cost: the first linear map of the MLP is applied once per node, never per edge, and
-    no tensor of edges times :math:`s d` is built. Modules with hooks or with a forward
-    of their own are called as they are, at the cost of the plain formula; see
+    no tensor of edges times :math:`s d` is built. Modules that have hooks or override
+    ``forward`` are called, at the cost of the plain formula; see
     :class:`fullrank.nn.backend`.
 
     Args:
         in_channels: Size of each input sample; a pair ``(source, destination)`` for
-            bipartite graphs; ``-1`` to read it off the first input.
+            bipartite graphs; ``-1`` to derive it from the first input.
         out_channels: Size of each output sample.
-        num_aggregators: :math:`s`. Ignored if ``coefficients`` is given, which knows
-            its own.
-        re_sum: Whether the MLP, which ends in a ReLU, runs before the sum.
-        edge_dim: Number of edge features, or ``-1`` to read it off the first input; a
-            sequence of category counts (such as ``(5, 6, 2)`` for OGB's bonds) if
+        num_aggregators: :math:`s`, the number of aggregators. Ignored if
+            ``coefficients`` is given.
+        re_sum: Whether to apply the MLP, which ends in a ReLU, before the sum.
+        edge_dim: Number of edge features, or ``-1`` to derive it from the first input;
+            a sequence of category counts (such as ``(5, 6, 2)`` for OGB's bonds) if
             ``edge_attr`` holds categories.
         coefficients: Any :class:`~fullrank.nn.Coefficients`, by default the paper's
             :class:`~fullrank.nn.TanhCoefficients`.
-        init: How the default coefficients start: ``"paper"``, or ``"balanced"``, with
-            which messages vary as those of GIN do whatever the scale of the input
-            (derived in :class:`~fullrank.nn.TanhCoefficients`).
+        init: Initialisation of the default coefficients: ``"paper"``, or
+            ``"balanced"``, with which the variance of the messages is comparable to
+            GIN's at any scale of the input (derived in
+            :class:`~fullrank.nn.TanhCoefficients`).
         mlp: Any module from :math:`s d` to :math:`d'` features, by default two linear
             layers with a ReLU between them and ``activation`` at the end.
-        aggr: Any of PyG's aggregations that returns rows as wide as the messages.
+        aggr: Any of PyG's aggregations that keeps the width of the messages.
         activation: The last activation of the default MLP.
         add_self_loops: Whether :math:`\mathcal{N}(v)` contains :math:`v`; self-loops of
             the graph are removed first, together with their features. Bipartite graphs
             have no self-loops to remove or add.
-        bipartite_self_loops: Whether a destination of a bipartite graph is one of its
-            own neighbours; both sides must have features of the same width.
+        bipartite_self_loops: Whether each destination of a bipartite graph is its own
+            neighbour; both sides must have features of the same width.
         **kwargs: Additional arguments of
             :class:`~torch_geometric.nn.conv.MessagePassing`.
 
@@ -126,7 +127,7 @@ class ExpandingConv(RankConv):
         first, rest = self.split_mlp()
         if is_plain() or not (self.re_sum and is_linear(first)):
             return super().message_pairs(local, m)
-        # W1 vec(m h^T) = sum_k m_k (W1_k h): multiply per node, weigh per pair.
+        # W1 vec(m h^T) = sum_k m_k (W1_k h): multiply per node, weight per pair.
         values = self._project(local, first.weight)
         hidden = dispatch.run(weighted_rows, values, m, local.src)
         if local.edge_attr is not None:

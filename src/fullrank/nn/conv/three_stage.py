@@ -1,7 +1,7 @@
 r"""GCN, GIN-0 and GAT written as coefficients, aggregation, extraction.
 
-Each is an :class:`~fullrank.nn.ExpandingConv` without Re-SUM: its coefficients say how
-the neighbours are weighed, its MLP is the extraction. With one aggregator,
+Each is an :class:`~fullrank.nn.ExpandingConv` without Re-SUM: its coefficients weight
+the neighbours, its MLP is the extraction. With one aggregator,
 :math:`\mathrm{vec}(\mathbf{m}_{uv}\mathbf{h}_u^{\top})` is :math:`m_{uv}\mathbf{h}_u`.
 """
 
@@ -100,8 +100,8 @@ class ThreeStageGAT(ExpandingConv):
     Args:
         in_channels: Size of each input sample, or ``-1``.
         out_channels: Size of each output sample.
-        heads: :math:`K`.
-        negative_slope: Of the attention's LeakyReLU.
+        heads: :math:`K`, the number of heads.
+        negative_slope: Negative slope of the attention's LeakyReLU.
         edge_dim: As in :class:`~fullrank.nn.ExpandingConv`.
         **kwargs: Additional arguments of :class:`~fullrank.nn.ExpandingConv`.
     """
@@ -132,7 +132,7 @@ class _HeadMean(torch.nn.Module):
 
     def __init__(self, attention: GATCoefficients) -> None:
         super().__init__()
-        # In a tuple, so that the weights are registered once, with the attention.
+        # In a tuple, so that the weights are registered only with the attention.
         self._attention = (attention,)
         self.bias = torch.nn.Parameter(torch.zeros(attention.out_channels))
 

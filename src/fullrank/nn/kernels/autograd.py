@@ -1,10 +1,9 @@
-"""Kernels as operators that torch knows, with derivatives of any order and mode.
+"""Kernels as torch operators, with derivatives of any order and mode.
 
-A kernel brings the value of a sum and its first gradient. Both become operators of
-``torch.library``, which ``torch.compile`` leaves as they are, called from a function
-that autograd and ``torch.func`` differentiate and batch. Everything else that may be
-asked of it, from second derivatives to tangents and batches, comes from the same sum by
-ordinary operations.
+A kernel implements a sum and its first gradient. Both become operators of
+``torch.library``, which ``torch.compile`` does not trace into, called from a function
+that autograd and ``torch.func`` differentiate and batch. Everything else (second
+derivatives, tangents, batches) is derived from the same sum in ordinary operations.
 """
 
 from collections.abc import Callable, Sequence
@@ -21,12 +20,12 @@ class Kernel:
 
     @staticmethod
     def keep(*args: Any) -> list[Tensor]:
-        """Return empty tensors for what the backward pass needs besides ``args``."""
+        """Allocate the tensors that the backward pass needs besides ``args``."""
         return []
 
     @staticmethod
     def forward(kept: list[Tensor], *args: Any) -> Tensor:
-        """Return the sum, and fill what is kept."""
+        """Return the sum, and fill the tensors of :meth:`keep`."""
         raise NotImplementedError
 
     @staticmethod
@@ -43,10 +42,10 @@ class Operator:
     """A sum by a kernel.
 
     Attributes:
-        function: The same sum by ordinary operations.
-        forward: From ``args`` to the sum and what is kept.
-        backward: From ``needed``, the gradient, what is kept and ``args`` to the
-            gradients that are needed.
+        function: The same sum in ordinary operations.
+        forward: Maps ``args`` to the sum and the kept tensors.
+        backward: Maps ``needed``, the gradient, the kept tensors and ``args`` to the
+            needed gradients.
     """
 
     function: Callable[..., Tensor]
@@ -62,7 +61,7 @@ class Operator:
 def register(
     prefix: str, function: Callable[..., Tensor], kernel: type[Kernel]
 ) -> Operator:
-    """Make a kernel for ``function`` known to torch as ``fullrank::{prefix}_...``."""
+    """Register a kernel for ``function`` with torch as ``fullrank::{prefix}_...``."""
     name = f"fullrank::{prefix}_{function.__name__}"
     schema = torch.library.infer_schema(function, mutates_args=())
     arguments = schema[1 : schema.rindex(")")]
@@ -107,8 +106,8 @@ def register(
         torch.library.define(which, f"({signature}) -> Tensor[]")
         torch.library.impl(which, "default", body)
         torch.library.register_fake(which, fake)
-    # For torch.compile, which cannot trace a function that has tangents. All others
-    # take _Function, since tangents of this would silently be zero.
+    # Only for torch.compile, which cannot trace _Function because of its tangents; here
+    # they would silently be zero.
     torch.library.register_autograd(name, differentiate, setup_context=setup_context)
     namespace = torch.ops.fullrank
     short = name.removeprefix("fullrank::")
@@ -119,8 +118,8 @@ def register(
 
 
 def is_in_memory(x: Tensor) -> bool:
-    """Whether a tensor lies plainly in memory: it is not sparse, and no
-    transform, of ``torch.func`` or by ``is_grads_batched``, has wrapped it."""
+    """Whether a tensor is neither sparse nor wrapped by a transform (``torch.func`` or
+    ``is_grads_batched``)."""
     try:
         x.untyped_storage()
     except (NotImplementedError, RuntimeError):
@@ -134,7 +133,7 @@ def has_tangent(x: Tensor) -> bool:
 
 
 class _Probe(torch.autograd.Function):
-    """A function that ``torch.func`` refuses, since it has no ``setup_context``."""
+    """A function that ``torch.func`` rejects, because it has no ``setup_context``."""
 
     @staticmethod
     def forward(ctx, x):
@@ -153,7 +152,7 @@ def is_transformed() -> bool:
 
 @dataclass(frozen=True)
 class _Sum:
-    """The value of a kernel, and what is kept."""
+    """The value of a kernel, and the kept tensors."""
 
     operator: Operator
 
@@ -210,14 +209,14 @@ class _Gradient:
 
 def _apply(function: _Sum | _Gradient, *args: Any) -> tuple[Tensor, ...]:
     tensors = [x for x in args if isinstance(x, Tensor)]
-    # What a transform has wrapped may hide tangents.
+    # A wrapped tensor may hide tangents.
     dual = any(not is_in_memory(x) or has_tangent(x) for x in tensors)
     return _Function.apply(function, dual, *args)
 
 
 class _Function(torch.autograd.Function):
-    """Runs a :class:`_Sum` or a :class:`_Gradient`; ``dual`` says whether there may
-    be tangents, which cannot be seen from inside."""
+    """Runs a :class:`_Sum` or a :class:`_Gradient`; ``dual`` says whether there may be
+    tangents, which are not visible inside a function."""
 
     @staticmethod
     def forward(function, dual, *args):
@@ -229,7 +228,7 @@ class _Function(torch.autograd.Function):
         kept = output[1:] if isinstance(ctx.function, _Sum) else ()
         ctx.mark_non_differentiable(*kept)
         _save(ctx, args, kept)
-        if dual:  # otherwise it would hold on to what checkpoints free
+        if dual:  # otherwise this would keep tensors that checkpointing frees
             ctx.save_for_forward(*(x if isinstance(x, Tensor) else None for x in args))
 
     @staticmethod
@@ -253,7 +252,7 @@ class _Function(torch.autograd.Function):
 
 
 def _save(ctx, args: Sequence[Any], kept: Sequence[Tensor]) -> None:
-    ctx.set_materialize_grads(False)  # what is kept is large, and has none
+    ctx.set_materialize_grads(False)  # kept tensors are large and have none
     ctx.others = [None if isinstance(arg, Tensor) else arg for arg in args]
     ctx.num_kept = len(kept)
     tensors = [arg if isinstance(arg, Tensor) else None for arg in args]
@@ -261,7 +260,7 @@ def _save(ctx, args: Sequence[Any], kept: Sequence[Tensor]) -> None:
 
 
 def _saved(ctx) -> tuple[list[Any], list[Tensor]]:
-    """Return the arguments of a function, and what its forward pass kept."""
+    """Return the arguments of a function, and the tensors its forward pass kept."""
     saved, count = ctx.saved_tensors, len(ctx.others)
     pairs = zip(saved[:count], ctx.others, strict=True)
     return [other if x is None else x for x, other in pairs], list(saved[count:])
@@ -285,7 +284,7 @@ def _jvp(
     *args: Any,
 ) -> tuple[Tensor, ...]:
     """The tangents of a function: the transpose of its gradients, which are linear in
-    what they are given. (``torch.func.jvp`` refuses to run within a dual level.)"""
+    their input. (``torch.func.jvp`` does not run within a dual level.)"""
     given = [tangent is not None for tangent in tangents]
     of_chosen, chosen = _of_chosen(function, given, args)
 
@@ -300,7 +299,7 @@ def _jvp(
 def _of_chosen(
     function: Callable[..., tuple[Tensor, ...]], flags: Sequence[bool], args: Sequence
 ) -> tuple[Callable[..., tuple[Tensor, ...]], list[Tensor]]:
-    """Return a function of the chosen arguments alone, and those arguments."""
+    """Return a function of only the chosen arguments, and those arguments."""
     places = [i for i, flag in enumerate(flags) if flag]
 
     def of_chosen(*chosen: Tensor) -> tuple[Tensor, ...]:

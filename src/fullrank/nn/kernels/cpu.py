@@ -1,8 +1,7 @@
-"""Kernels for float32 and float64 on a CPU, in blocks that stay in its cache.
+"""Kernels for float32 and float64 on a CPU, in blocks that fit in its cache.
 
-They go through the pairs node by node, in the order that ``ptr`` describes, do all
-there is to do for one block before the next, and write nothing down that they can add
-up at once.
+They iterate over the pairs node by node, in the order given by ``ptr``, finish one
+block before the next, and accumulate results instead of storing intermediate ones.
 """
 
 from collections.abc import Iterator
@@ -23,18 +22,18 @@ from fullrank.nn.kernels.portable import (
     relu_gate,
 )
 
-BLOCK_BYTES = 1 << 21  # of one block x width tensor: a few of them fit the cache
+BLOCK_BYTES = 1 << 21  # of one block x width tensor: a few fit in the cache
 
 
 def blocks(ptr: Tensor, width: int, itemsize: int) -> Iterator[tuple[slice, slice]]:
-    """Yield ``(nodes, pairs)``: ranges of nodes, all together, with their pairs."""
+    """Yield ``(nodes, pairs)``: consecutive ranges of nodes and of their pairs."""
     rows = max(256, BLOCK_BYTES // (width * itemsize))
     size, pairs = len(ptr) - 1, int(ptr[-1])
-    # Two blocks are not worth their overhead.
+    # The overhead of two blocks exceeds their benefit.
     steps = torch.arange(0, pairs if pairs > 2 * rows else 0, rows)[1:]
     cuts = torch.searchsorted(ptr, steps).unique().tolist()
     if cuts and ptr[cuts[-1]] == pairs:
-        cuts.pop()  # the nodes at the end that have no pairs are no block
+        cuts.pop()  # trailing nodes without pairs do not form a block
     for first, last in pairwise([0, *cuts, size]):
         yield slice(first, last), slice(int(ptr[first]), int(ptr[last]))
 
@@ -42,7 +41,7 @@ def blocks(ptr: Tensor, width: int, itemsize: int) -> Iterator[tuple[slice, slic
 def weighted_bags(
     rows: Tensor, index: Tensor, offsets: Tensor | None, weights: Tensor | None
 ) -> Tensor:
-    """Add up weighted rows, bag by bag, without writing the weighted rows down."""
+    """Sum weighted rows bag by bag, without storing the weighted rows."""
     if not len(rows):
         bags = len(index) if offsets is None else len(offsets)
         return rows.new_zeros(bags, rows.size(1))
@@ -57,14 +56,14 @@ def sum_by_node(rows: Tensor, index: Tensor, ptr: Tensor, m: Tensor) -> Tensor:
     Args:
         rows: The rows.
         index: The row of each pair.
-        ptr: The first pair of each node, and their number.
+        ptr: The first pair of each node, and the number of pairs.
         m: Coefficients, :math:`(E, s)`.
 
     Returns:
         :math:`(N, s, h)`.
     """
     s, sizes = m.size(1), ptr.diff()
-    # The bags of a node lie together, because they read the same rows.
+    # The bags of a node are adjacent, because they read the same rows.
     bags = s * ptr[:-1, None] + sizes[:, None] * torch.arange(s)  # [N, s]
     node = torch.arange(len(sizes)).repeat_interleave(sizes)
     place = take_rows(bags - ptr[:-1, None], node).add_(torch.arange(len(m))[:, None])
@@ -76,8 +75,8 @@ def sum_by_node(rows: Tensor, index: Tensor, ptr: Tensor, m: Tensor) -> Tensor:
 
 
 def put(out: Tensor | None, size: int, nodes: slice, rows: Tensor) -> Tensor:
-    """Write the rows of a block of nodes, of ``size`` in all. ``out`` is ``None`` for
-    the first block; a single block is not copied."""
+    """Write the rows of a block into ``out``, which has ``size`` rows and is ``None``
+    for the first block. A single block is not copied."""
     if len(rows) == size:
         return rows
     if out is None:
@@ -99,7 +98,8 @@ def rows_of(index: Tensor, s: int) -> Tensor:
 
 
 def coefficient_gradient(a: Tensor, b: Tensor, index_a: Tensor, index_b: Tensor, s):
-    """Return the products of rows of ``a`` with the ``s`` rows of nodes in ``b``."""
+    """Return the dot products of rows of ``a`` with the ``s`` rows of nodes in
+    ``b``."""
     first = index_a.repeat_interleave(s)
     return row_products(a, b, first, rows_of(index_b, s).flatten()).view(-1, s)
 
@@ -112,14 +112,14 @@ def _sum_columns(x: Tensor) -> Tensor:
     return x.t().mv(x.new_ones(len(x)))
 
 
-# Whether the last ReLU let an entry through is kept in one byte; int8, because torch
-# converts between float and int8 ten times faster than from or to uint8 or bool.
+# The mask of the last ReLU is int8, because torch converts between float and int8 ten
+# times faster than from or to uint8 or bool.
 _FLAG = torch.int8
 
 
 def _tanh_(x: Tensor) -> Tensor:
     """Compute tanh(x) = 2 sigmoid(2x) - 1 in place: torch's sigmoid is four times as
-    fast as its tanh, and the absolute error is below the one of the sum ``x``."""
+    fast as its tanh, and the absolute error is below that of the sum ``x``."""
     return x.mul_(2).sigmoid_().mul_(2).sub_(1)
 
 
@@ -183,7 +183,7 @@ class ExpandMLPSum(MLPSum):
     ):
         active = src.new_empty(src.size(0), bias2.size(0), dtype=_FLAG)
         # The first layer's output is kept only where it is no larger than `values`,
-        # which are kept anyway: on sparse graphs. Otherwise it is computed again.
+        # which are kept anyway: on sparse graphs. Otherwise it is recomputed.
         keep = src.size(0) <= values.size(0) * values.size(1)
         return [active, values.new_empty(src.size(0) if keep else 0, bias1.size(0))]
 
@@ -261,7 +261,7 @@ class CombineMLPSum(MLPSum):
     ):  # fmt: skip
         if w1 is None:
             return [x_src.new_empty(src.size(0), x_src.size(1))]
-        # The product of the hidden layer is kept; coefficients are computed again.
+        # The product of the hidden layer is kept; coefficients are recomputed.
         active = src.new_empty(src.size(0), b2.size(0), dtype=_FLAG)
         return [x_src.new_empty(src.size(0), b1.size(0)), active]
 

@@ -1,8 +1,8 @@
-r"""The one place that chooses how the layers compute their sums over pairs.
+r"""The only code that chooses how the layers compute their sums over pairs.
 
 ============  ==================================================================
 ``plain``     :mod:`fullrank.nn.functional`: the paper's formula, pair by pair,
-              with every module called as it is
+              with every module called
 ``portable``  :mod:`fullrank.nn.kernels.portable`: any device and precision
 ``cpu``       :mod:`fullrank.nn.kernels.cpu`: float32 or float64 on a CPU
 ``native``    :mod:`fullrank.nn.kernels.native`: the same with compiled loops, once
@@ -11,11 +11,11 @@ r"""The one place that chooses how the layers compute their sums over pairs.
               devices, in half precision and under autocast
 ============  ==================================================================
 
-All of them but ``plain`` replace modules by formulas (a linear layer by its weights, a
-SumAggregation by a sum), and PyG's ``propagate`` by one function. A module that may do
-more than its formula, because it has a hook or a forward of its own, is called instead,
-and so is ``propagate`` where an explainer, a hook or a subclass wants it. Where
-ordinary operations are wanted (``torch.export``, ONNX, ``torch.jit.trace``, and
+All of them except ``plain`` replace modules by formulas (a linear layer by its weights,
+a SumAggregation by a sum), and PyG's ``propagate`` by one function. A module that may
+do more than its formula, because it has a hook or overrides ``forward``, is called
+instead, and so is ``propagate`` where an explainer, a hook or a subclass needs it.
+Where ordinary operations are needed (``torch.export``, ONNX, ``torch.jit.trace``, and
 ``torch.func`` within ``torch.compile``), the sums are those of
 :mod:`fullrank.nn.kernels.sums`.
 """
@@ -37,7 +37,7 @@ BACKENDS = ("auto", "plain", "native", "cpu", "portable")
 
 M = TypeVar("M", bound=torch.nn.Module)
 
-# What PyG's propagate calls for a list of edges, and the hooks around it.
+# The methods that PyG's propagate calls for a list of edges, and their hooks.
 _METHODS = ("message", "aggregate", "update")
 _HOOKS = [
     f"_{stage}_forward_{when}hooks"
@@ -47,7 +47,7 @@ _HOOKS = [
 
 
 class backend:
-    """Choose how the layers compute: for a block of code, or for the process.
+    """Selects the backend of the layers, for a block of code or for the process.
 
     All backends compute the same up to rounding; they differ in speed and memory. A
     hook on a layer or on one of its modules, and a ``message``, ``aggregate``,
@@ -78,7 +78,7 @@ class backend:
         _of_process.append(self)
 
     def __enter__(self) -> None:
-        if self in _of_process:  # it was not meant for the process
+        if self in _of_process:  # a block does not change the process
             _of_process.remove(self)
         self._token = _of_block.set(self.name)
 
@@ -86,7 +86,7 @@ class backend:
         _of_block.reset(self._token)
 
 
-# The last one counts. A list, so that threads can withdraw their own in any order.
+# The last entry is active. A list, so that threads can remove theirs in any order.
 _of_process: list[backend] = []
 _of_block: ContextVar[str | None] = ContextVar("fullrank.nn.backend", default=None)
 backend("auto")
@@ -94,12 +94,12 @@ backend("auto")
 
 @torch.compiler.assume_constant_result
 def current_backend() -> str:
-    """Return the name of the backend that is set."""
+    """Return the name of the selected backend."""
     return _of_block.get() or _of_process[-1].name
 
 
 def is_plain() -> bool:
-    """Whether the paper's formula is asked for."""
+    """Whether the selected backend is ``plain``."""
     return current_backend() == "plain"
 
 
@@ -127,28 +127,28 @@ def run(function: Callable[..., Tensor], *args: Any) -> Tensor:
 
 
 def _needs_ordinary_operations(tensors: list[Tensor]) -> bool:
-    """Whether someone wants a graph of operations that everybody knows."""
+    """Whether the operations are being recorded or transformed."""
     if torch.compiler.is_compiling() and not is_exporting():
         return is_transformed() or any(map(has_tangent, tensors))
     return is_exporting()
 
 
 def is_exporting() -> bool:
-    """Whether a program is being made of the operations, for another runtime.
+    """Whether the operations are being exported for another runtime.
 
-    Before torch 2.12, this is also true of ``torch.compile``, so that compiled layers
-    run by ordinary operations there."""
+    Before torch 2.12, this is also true under ``torch.compile``, so compiled layers use
+    ordinary operations there."""
     return torch.compiler.is_exporting() or torch.jit.is_tracing()
 
 
 def _cast(x: Any, dtype: torch.dtype) -> Any:
-    """Cast a tensor as autocast does, which leaves float64 alone."""
+    """Cast a tensor as autocast does, which does not change float64."""
     eligible = isinstance(x, Tensor) and x.is_floating_point()
     return x.to(dtype) if eligible and x.dtype != torch.float64 else x
 
 
 def _why_not_cpu(tensors: list[Tensor]) -> str | None:
-    """Return what keeps the blocked kernels from running, if anything."""
+    """Return why the blocked kernels cannot run, or :obj:`None` if they can."""
     if torch.is_autocast_enabled("cpu"):
         return "does not work under autocast"
     devices = {x.device.type for x in tensors}
@@ -164,8 +164,8 @@ def _why_not_cpu(tensors: list[Tensor]) -> str | None:
 def is_replaceable(module: torch.nn.Module, *kinds: type[M]) -> TypeGuard[M]:
     """Whether a module may be replaced by what one of these classes computes.
 
-    A forward of its own, or any hook (which is how pruning and the older spectral norm
-    work), may do more; parametrisations, which sit in the weights, do not.
+    An overridden ``forward`` or any hook (used by pruning and the older spectral norm)
+    may do more; parametrisations, which act on the weights, do not.
     """
     forward = type(module).forward
     return any(forward is kind.forward for kind in kinds) and not (
@@ -178,12 +178,12 @@ def is_replaceable(module: torch.nn.Module, *kinds: type[M]) -> TypeGuard[M]:
 
 
 def is_linear(module: torch.nn.Module) -> bool:
-    """Whether a module may be replaced by its weights, as a linear layer."""
+    """Whether a module may be replaced by the weights of a linear layer."""
     return is_replaceable(module, Linear, torch.nn.Linear)
 
 
 def needs_propagate(conv: MessagePassing, base: type[MessagePassing]) -> bool:
-    """Whether an explainer, a hook or a subclass of ``base`` wants PyG's propagate."""
+    """Whether an explainer, a hook or a subclass of ``base`` needs PyG's propagate."""
     return bool(
         conv.explain
         or any(getattr(conv, hooks) for hooks in _HOOKS)
@@ -192,18 +192,18 @@ def needs_propagate(conv: MessagePassing, base: type[MessagePassing]) -> bool:
 
 
 def overrides_propagate(conv: MessagePassing, base: type[MessagePassing]) -> bool:
-    """Whether a subclass of ``base`` has a part of propagate of its own."""
+    """Whether a subclass of ``base`` overrides a part of propagate."""
     return any(getattr(type(conv), m) is not getattr(base, m) for m in _METHODS)
 
 
 def reads_aggregates(conv: MessagePassing) -> bool:
-    """Whether a hook gets what PyG's aggregate returns."""
+    """Whether a hook receives the result of PyG's aggregate."""
     return any(getattr(conv, hooks) for hooks in _HOOKS if "aggregate" in hooks)
 
 
 def is_constant(x: Tensor) -> bool:
-    """Whether a tensor on the CPU may be read: it is not a variable of a derivative, of
-    a transform or of what is being compiled."""
+    """Whether the values of a CPU tensor may be read: it is not differentiated,
+    transformed or traced."""
     return (
         not torch.compiler.is_compiling()
         and x.device.type == "cpu"

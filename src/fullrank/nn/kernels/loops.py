@@ -1,7 +1,7 @@
-"""Compiled loops for a CPU, for whoever builds them.
+"""Optional compiled loops for a CPU.
 
-``python -m fullrank.nn.kernels`` compiles ``native.cpp`` for the processor at hand with
-the C++ compiler at hand (``$CXX``, else ``c++``). The result goes to the user's cache
+``python -m fullrank.nn.kernels`` compiles ``native.cpp`` for this processor with the
+C++ compiler ``$CXX``, or else ``c++``. The result is stored in the user's cache
 (``$XDG_CACHE_HOME/fullrank``), where :mod:`fullrank.nn.kernels.native` finds it.
 """
 
@@ -22,7 +22,7 @@ FLAGS = ("-O3", "-march=native", "-fopenmp", "-fno-math-errno", "-fPIC", "-share
 
 
 def library_file() -> Path:
-    """Return where the loops for this processor are, once they are built."""
+    """Return the path of the compiled loops for this processor."""
     info = Path("/proc/cpuinfo")
     lines = info.read_text().splitlines() if info.exists() else []
     features = [line for line in lines if line.startswith(("flags", "Features"))][:1]
@@ -45,7 +45,7 @@ def build() -> Path:
 
 
 def forget() -> None:
-    """Look for the loops anew when they are needed next."""
+    """Search for the loops again when they are next needed."""
     _library.cache_clear()
     _function.cache_clear()
 
@@ -58,7 +58,7 @@ def _library() -> ctypes.CDLL | None:
 
 @torch.compiler.assume_constant_result
 def is_built() -> bool:
-    """Whether the loops for this processor were built."""
+    """Whether the loops for this processor are built."""
     return _library() is not None
 
 
@@ -72,7 +72,7 @@ def _function(name: str) -> Any:
 
 
 def call(name: str, *args: Tensor | int | None) -> None:
-    """Run a loop on contiguous tensors, the first of which says in which precision."""
+    """Run a loop on contiguous tensors, in the precision of the first one."""
     (dtype,) = {x.dtype for x in args[:1] if isinstance(x, Tensor)}
     assert all(x.is_contiguous() for x in args if isinstance(x, Tensor))
     given = [

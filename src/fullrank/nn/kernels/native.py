@@ -1,9 +1,8 @@
-"""Kernels for a CPU with compiled loops, once they are built.
+"""Kernels for a CPU with compiled loops, if these are built.
 
-They are the ones of :mod:`fullrank.nn.kernels.cpu`, except that a loop does in one pass
-what takes several operations of torch; products of matrices are torch's. ExpC* and
-CombC* without edge features keep nothing. ``python -m fullrank.nn.kernels`` builds the
-loops.
+They are those of :mod:`fullrank.nn.kernels.cpu`, except that a loop does in one pass
+what takes several torch operations; matrix products are torch's. ExpC* and CombC*
+without edge features keep nothing. ``python -m fullrank.nn.kernels`` builds the loops.
 """
 
 from typing import Any
@@ -74,7 +73,7 @@ class _ExpandMLPSum(_MLPSum, ExpandMLPSum):
 
 
 class _CombineMLPSum(_MLPSum, CombineMLPSum):
-    """With an MLP or edge features, there are products per pair."""
+    """Uses the loop unless an MLP or edge features require a product per pair."""
 
     @classmethod
     def keep(cls, *args):

@@ -1,8 +1,7 @@
-"""Kernels for any device and precision that recompute instead of keeping.
+"""Kernels for any device and precision that recompute instead of storing.
 
-They go through the pairs in blocks, keep nothing but their arguments for the backward
-pass, and compute the rows of a block again there. Half precision is added up in
-float32.
+They iterate over the pairs in blocks, keep only their arguments for the backward pass,
+and recompute the rows of a block there. Half precision is accumulated in float32.
 """
 
 from collections.abc import Iterator
@@ -17,7 +16,7 @@ from fullrank.nn.kernels import sums
 from fullrank.nn.kernels.autograd import Kernel, register
 from fullrank.nn.kernels.sums import coefficient_groups, outer_products
 
-BLOCK_BYTES = 1 << 25  # of one block x width tensor, whatever the machine
+BLOCK_BYTES = 1 << 25  # of one block x width tensor, on any machine
 
 
 def blocks(pairs: int, width: int, itemsize: int) -> Iterator[slice]:
@@ -32,7 +31,7 @@ def part(x: Tensor | None, block: slice) -> Any:
 
 
 def zeros(*like: Tensor | None) -> list[Any]:
-    """Return accumulators for gradients: zeros, not in half precision."""
+    """Return accumulators for gradients: zeros in at least single precision."""
     return [
         None if x is None else torch.zeros(x.shape, dtype=_wide(x), device=x.device)
         for x in like
@@ -44,17 +43,17 @@ def _wide(x: Tensor) -> torch.dtype:
 
 
 def narrow(like: Tensor | None, x: Tensor | None) -> Any:
-    """Return an accumulator in the precision of its argument."""
+    """Convert an accumulator to the precision of its argument."""
     return None if x is None or like is None else x.to(like.dtype)
 
 
 def add_rows(out: Tensor, index: Tensor, rows: Tensor) -> None:
-    """Add rows to those of ``out`` that ``index`` names."""
+    """Add rows to the rows ``index`` of ``out``."""
     out.index_add_(0, index, rows.to(out.dtype))
 
 
 def weigh(values: Tensor, m: Tensor, src: Tensor) -> Tensor:
-    """:func:`~fullrank.nn.kernels.sums.weighted_rows`, adding up in place."""
+    """:func:`~fullrank.nn.kernels.sums.weighted_rows` with in-place addition."""
     y = m[:, 0, None] * take_rows(values[:, 0], src)
     for k in range(1, m.size(1)):
         y.addcmul_(m[:, k, None], take_rows(values[:, k], src))
@@ -64,8 +63,8 @@ def weigh(values: Tensor, m: Tensor, src: Tensor) -> Tensor:
 def weigh_backward(
     grad: Tensor, values: Tensor, m: Tensor, src: Tensor, planes: Tensor
 ) -> Tensor:
-    """Add to the gradient of ``values``, in :func:`planes_like` them, and return that
-    of ``m``."""
+    """Add to the gradient of ``values``, laid out as :func:`planes_like`, and return
+    that of ``m``."""
     grad_m = torch.empty_like(m)
     for k, plane in enumerate(planes):
         grad_m[:, k] = (grad * take_rows(values[:, k], src)).sum(1)
@@ -74,8 +73,8 @@ def weigh_backward(
 
 
 def planes_like(size: int, s: int, x: Tensor) -> Tensor:
-    """Return accumulators for ``s`` rows of each node, ``[s, N, h]``: rows are added
-    several times as fast where they are not ``s`` rows apart."""
+    """Return accumulators for ``s`` rows per node, ``[s, N, h]``: adding rows is
+    several times faster in this layout than in ``[N, s, h]``."""
     return torch.zeros(s, size, x.size(-1), dtype=_wide(x), device=x.device)
 
 
@@ -117,7 +116,7 @@ def linear_relu(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
 
 
 def relu_gate(grad: Tensor, output: Tensor) -> Tensor:
-    """Return the gradient by a ReLU's input, given its output."""
+    """Return the gradient of a ReLU's input, given its output."""
     return torch.ops.aten.threshold_backward(grad, output, 0)
 
 

@@ -1,15 +1,15 @@
-r"""The layers' sums over pairs by ordinary operations, multiplied once per node.
+r"""The layers' sums over pairs in ordinary operations, multiplied once per node.
 
 :math:`\mathbf{W}\,\mathrm{vec}(\mathbf{m} \mathbf{h}^{\top}) = \sum_k m_k (\mathbf{W}_k
-\mathbf{h})`, so a pair only weighs rows that its source already has. The kernels
-compute these sums and their gradients; what stands here gives all other derivatives,
-and runs where a graph of ordinary operations is wanted (``torch.export``, ONNX,
+\mathbf{h})`, so a pair only weights rows that its source already has. The kernels
+compute these sums and their gradients; these functions provide all other derivatives,
+and run where a graph of ordinary operations is needed (``torch.export``, ONNX,
 ``torch.jit.trace``).
 
-The arguments that the functions share: ``m`` are the coefficients, :math:`(E, s)`;
-``src`` and ``dst`` the source and the destination of each pair, :math:`(E)`; ``size``
-is the number of destinations; ``ptr`` says where the pairs of each node begin, if they
-are sorted (for :func:`outer_product_sum` by destination, otherwise by source).
+Shared arguments: ``m`` are the coefficients, :math:`(E, s)`; ``src`` and ``dst`` are
+the source and the destination of each pair, :math:`(E)`; ``size`` is the number of
+destinations; ``ptr`` is the first pair of each node, if they are sorted (for
+:func:`outer_product_sum` by destination, otherwise by source).
 """
 
 import torch
@@ -20,13 +20,13 @@ from fullrank.nn.functional import sum_rows, take_rows
 
 
 def weighted_rows(values: Tensor, m: Tensor, src: Tensor) -> Tensor:
-    r"""For each pair the weighted sum of its source's rows.
+    r"""Weighted sum of the source's rows, for each pair.
 
     .. math::
         \mathbf{y}_e = \sum_{k=1}^{s} m_{e,k} \, \mathbf{V}_{u_e, k}
 
     Args:
-        values: For each node ``s`` rows, :math:`(N, s, h)`.
+        values: ``s`` rows for each node, :math:`(N, s, h)`.
         m: Coefficients.
         src: Sources.
 
@@ -38,7 +38,7 @@ def weighted_rows(values: Tensor, m: Tensor, src: Tensor) -> Tensor:
 
 
 def weighted_edge_rows(m: Tensor, edge_attr: Tensor, weight: Tensor) -> Tensor:
-    r"""For each pair the weighted sum of its transformed edge features.
+    r"""Weighted sum of the transformed edge features, for each pair.
 
     .. math::
         \mathbf{y}_e = \sum_{k=1}^{s} m_{e,k} \, \mathbf{Q}_k^{\top} \mathbf{e}_e
@@ -78,7 +78,7 @@ def outer_product_sum(
     size: int,
     ptr: Tensor | None,
 ) -> Tensor:
-    r"""For each destination the sum of outer products of coefficients and features.
+    r"""Sum of the outer products of coefficients and features, for each destination.
 
     .. math::
         \mathbf{R}_v = \sum_{e \to v} \mathbf{m}_e \mathbf{x}_{u_e}^{\top}
@@ -113,15 +113,16 @@ def expand_mlp_sum(
     size: int,
     ptr: Tensor | None,
 ) -> Tensor:
-    r"""ExpandingConv's Re-SUM with the first product already done per node.
+    r"""ExpandingConv's Re-SUM, given the first product per node.
 
     .. math::
         \mathbf{h}'_v = \sum_{e \to v} \mathrm{ReLU}\big(\mathbf{W}_2\,
         \mathrm{ReLU}(\textstyle\sum_k m_{e,k} (\mathbf{V}_{u_e,k}
         + \mathbf{Q}_k^{\top} \mathbf{e}_e) + \mathbf{b}_1) + \mathbf{b}_2\big)
 
-    Arguments are those of :func:`weighted_rows`, of :func:`weighted_edge_rows` (both
-    :obj:`None` without edge features) and the rest of the two-layer MLP.
+    The arguments are those of :func:`weighted_rows`, those of
+    :func:`weighted_edge_rows` (both :obj:`None` without edge features) and the rest of
+    the two-layer MLP.
 
     Returns:
         :math:`(size, out)`.
@@ -163,7 +164,7 @@ def combine_mlp_sum(
         a_edge: :math:`\mathbf{A}`, :math:`(q, d)`, or :obj:`None`.
         x_edge: :math:`\mathbf{X}`, :math:`(q, d)`, or :obj:`None`.
         weight1: The first linear layer of the MLP, followed by a ReLU; :obj:`None`,
-            like the next three, to sum what would be the MLP's input.
+            like the next three, to sum the MLP's inputs.
         bias1: Its bias.
         weight2: The second linear layer of the MLP, followed by a ReLU.
         bias2: Its bias.

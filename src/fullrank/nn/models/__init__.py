@@ -1,4 +1,4 @@
-"""Whole networks: :class:`GraphNet`, and the other models of the paper's tables."""
+"""Networks: :class:`GraphNet`, and the other models of the paper's tables."""
 
 from typing import Any
 
@@ -16,8 +16,8 @@ from fullrank.nn.models.mpnn import MPNN
 from fullrank.nn.models.patchy_san import PatchySAN
 from fullrank.nn.models.ppgn import PPGN
 
-#: Networks by name. All are made with ``(in_channels, hidden_channels, out_channels,
-#: num_layers, edge_dim=..., dropout=..., **own)`` and called with a batch.
+#: Networks by name. All take ``(in_channels, hidden_channels, out_channels, num_layers,
+#: edge_dim=..., dropout=..., **own)`` and are called with a batch.
 NETWORKS: dict[str, type[torch.nn.Module]] = {
     "graph-net": GraphNet,
     "capsgnn": CapsGNN,
@@ -38,7 +38,7 @@ def network_names() -> list[str]:
 
 
 def make_network(name: str, **arguments: Any) -> Any:
-    """Build the network of that name."""
+    """Create a network by name."""
     if name not in NETWORKS:
         raise ConfigError(
             f"there is no network {name!r}{nearest(name, NETWORKS)}; known: "

@@ -13,9 +13,9 @@ class CapsGNN(BatchNetwork):
     r"""The capsule graph network from `"Capsule Graph Neural Network"
     <https://openreview.net/forum?id=Byl8BnRcYm>`_.
 
-    GCN layers give each node capsules of several layers and channels, attention weighs
-    them over the nodes of a graph, and dynamic routing turns them into graph capsules
-    and these into one capsule for each output:
+    GCN layers give each node capsules of several layers and channels, attention weights
+    them over the nodes of a graph, and dynamic routing maps them to graph capsules and
+    these to one capsule for each output:
 
     .. math::
         \mathbf{s}_j = \sum_i c_{ij} \mathbf{W}_{ij} \mathbf{u}_i, \qquad
@@ -25,7 +25,7 @@ class CapsGNN(BatchNetwork):
     where :math:`c_{ij}` is a softmax over :math:`j` that grows with the agreement
     :math:`\mathbf{v}_j^{\top} \mathbf{W}_{ij} \mathbf{u}_i`. An output is the log-odds
     of its capsule's length, :math:`\log \lVert \mathbf{s}_j \rVert^2`, so that the
-    usual losses apply; the authors have a margin loss and a reconstruction loss.
+    usual losses apply; the authors use a margin loss and a reconstruction loss.
 
     Published setting: 5 layers of 2 channels of size 8, 16 graph capsules, 3 iterations
     of routing, dropout of 0.3 on the input, Adam with 1e-2, batches of 32.
@@ -33,13 +33,13 @@ class CapsGNN(BatchNetwork):
     Args:
         in_channels: Number of node features, or category counts.
         hidden_channels: Channels of a layer times ``capsule_channels``.
-        out_channels: Number of predictions for a graph.
-        num_layers: GCN layers.
-        edge_dim: Not read.
-        dropout: Probability of the dropout of the encoded nodes.
+        out_channels: Number of predictions per graph.
+        num_layers: Number of GCN layers.
+        edge_dim: Ignored.
+        dropout: Dropout probability of the encoded nodes.
         capsule_channels: Size of a capsule.
-        num_capsules: Graph capsules.
-        iterations: Of the routing.
+        num_capsules: Number of graph capsules.
+        iterations: Number of routing iterations.
     """
 
     def __init__(
@@ -93,13 +93,13 @@ class CapsGNN(BatchNetwork):
 
 
 class Routing(torch.nn.Module):
-    """Dynamic routing from the capsules of many rows to those of their graphs.
+    """Dynamic routing from the capsules of rows to those of their graphs.
 
     Args:
-        in_capsules: Capsules of a row.
-        out_capsules: Capsules of a graph.
-        channels: Size of every capsule.
-        iterations: How often capsules agree.
+        in_capsules: Number of capsules per row.
+        out_capsules: Number of capsules per graph.
+        channels: Size of a capsule.
+        iterations: Number of routing iterations.
     """
 
     def __init__(
@@ -117,12 +117,12 @@ class Routing(torch.nn.Module):
         torch.nn.init.uniform_(self.weight, -bound, bound)
 
     def forward(self, capsules: Tensor, index: Tensor, size: int) -> Tensor:
-        """Return the sums :math:`\\mathbf{s}`, not squashed yet.
+        """Return the sums :math:`\\mathbf{s}`, before squashing.
 
         Args:
             capsules: :math:`(N, I, c)`.
             index: The graph of each row, :math:`(N)`.
-            size: How many graphs there are.
+            size: Number of graphs.
         """
         votes = torch.einsum("nic,ijcd->nijd", capsules, self.weight)
         agreement = votes.new_zeros(votes.shape[:-1])  # [N, I, J]
@@ -136,6 +136,6 @@ class Routing(torch.nn.Module):
 
 
 def squash(x: Tensor) -> Tensor:
-    """Shorten vectors to a length below 1, and keep their direction."""
+    """Scale vectors to a length below 1."""
     square = x.square().sum(dim=-1, keepdim=True)
     return x * square.clamp(min=1e-12).sqrt() / (1 + square)

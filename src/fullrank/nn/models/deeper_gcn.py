@@ -18,7 +18,7 @@ class DeeperGCN(BatchNetwork):
         \mathrm{norm}(\mathbf{h}))))
 
     with a softmax aggregation whose temperature is learned, edge features added to the
-    messages, and a mean over nodes read out.
+    messages, and a mean readout over the nodes.
 
     Published setting: on ogbg-molhiv 7 layers of width 256, dropout 0.2; on ogbg-ppa 28
     layers of width 128, dropout 0.5.
@@ -26,11 +26,11 @@ class DeeperGCN(BatchNetwork):
     Args:
         in_channels: Number of node features, or category counts.
         hidden_channels: Width of all layers.
-        out_channels: Number of predictions for a graph.
+        out_channels: Number of predictions per graph.
         num_layers: Number of layers.
         edge_dim: Number of edge features, or category counts, or :obj:`None`.
-        dropout: Probability of the dropout in each layer.
-        virtual_node: Whether each graph has a virtual node.
+        dropout: Dropout probability in each layer.
+        virtual_node: Whether to add a virtual node to each graph.
     """
 
     def __init__(

@@ -19,9 +19,9 @@ class DiffPool(BatchNetwork):
         \mathbf{X}' = \mathbf{S}^{\top} \mathrm{GNN}_x(\mathbf{A}, \mathbf{X}), \quad
         \mathbf{A}' = \mathbf{S}^{\top} \mathbf{A} \mathbf{S}
 
-    GraphSAGE layers with batch norm, means of all levels read out. The link prediction
-    and entropy losses of the pooling are in :attr:`penalty` after a forward pass, and
-    training adds them.
+    The layers are GraphSAGE with batch norm; the readout is the mean of each level. The
+    link prediction and entropy losses of the pooling are in :attr:`penalty` after a
+    forward pass, and are added to the training loss.
 
     Published setting: GraphSAGE with 3 layers before each of 1 or 2 poolings to 10 or
     25% of the largest number of nodes, width 64 (30 on small sets), gradients clipped
@@ -31,11 +31,12 @@ class DiffPool(BatchNetwork):
     Args:
         in_channels: Number of node features, or category counts.
         hidden_channels: Width of all layers.
-        out_channels: Number of predictions for a graph.
-        num_layers: GraphSAGE layers of a level.
-        edge_dim: Not read: a pooled graph has no edge features.
-        dropout: Probability of the dropout in the head.
-        clusters: Nodes after the first pooling; the second leaves a quarter of them.
+        out_channels: Number of predictions per graph.
+        num_layers: Number of GraphSAGE layers per level.
+        edge_dim: Ignored: a pooled graph has no edge features.
+        dropout: Dropout probability in the head.
+        clusters: Number of nodes after the first pooling; the second leaves a quarter
+            of them.
     """
 
     def __init__(

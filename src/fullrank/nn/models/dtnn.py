@@ -17,23 +17,23 @@ class DTNN(BatchNetwork):
         (\mathbf{W}_1 \mathbf{h}_u + \mathbf{b}_1) \odot
         (\mathbf{W}_2 \hat{\mathbf{d}}_{uv} + \mathbf{b}_2)))
 
-    over all pairs of atoms of a molecule, whatever its bonds; :math:`\hat{\mathbf{d}}`
-    are Gaussians of the distance between the coordinates ``pos``. A network of two
-    layers turns each atom into a contribution, and contributions are added up.
+    over all pairs of atoms of a molecule, bonded or not; :math:`\hat{\mathbf{d}}` are
+    Gaussians of the distance between the coordinates ``pos``. A network of two layers
+    maps each atom to a contribution, and contributions are summed.
 
     Published setting (MoleculeNet's, which the paper cites, in DeepChem): 50 features
-    of an atom, 2 steps, 170 Gaussians from -1 to 18 Å, Adam with 1e-3 and batches of
-    64, for 100 epochs.
+    per atom, 2 steps, 170 Gaussians from -1 to 18 Å, Adam with 1e-3 and batches of 64,
+    for 100 epochs.
 
     Args:
         in_channels: Number of node features, or category counts.
         hidden_channels: Width of :math:`\mathbf{h}`.
-        out_channels: Number of predictions for a graph.
-        num_layers: How often atoms interact, with the same weights.
-        edge_dim: Not read.
-        dropout: Probability of the dropout in the network of an atom.
+        out_channels: Number of predictions per graph.
+        num_layers: Number of interaction steps, which share their weights.
+        edge_dim: Ignored.
+        dropout: Dropout probability in the network of an atom.
         num_gaussians: Length of :math:`\hat{\mathbf{d}}`.
-        longest: The largest distance that Gaussians are centred at, in Å.
+        longest: Largest centre of the Gaussians, in Å.
     """
 
     def __init__(
@@ -63,7 +63,8 @@ class DTNN(BatchNetwork):
         )
 
     def gaussians(self, distance: Tensor) -> Tensor:
-        """Return Gaussians of distances, as wide as they are apart: :math:`(P, n)`."""
+        """Return Gaussians of distances, :math:`(P, n)`; their width is their
+        spacing."""
         step = (self.longest + 1) / (self.num_gaussians - 1)
         rank = torch.arange(self.num_gaussians, device=distance.device)
         return (-0.5 * ((distance[:, None] + 1) / step - rank).square()).exp()
@@ -71,7 +72,7 @@ class DTNN(BatchNetwork):
     def forward(self, data: BaseData) -> Tensor:
         """Predict for each graph of a batch, :math:`(|\\mathcal{G}|, out)`."""
         if data.get("pos") is None:
-            raise DataError("pos is missing: a DTNN reads the coordinates of atoms")
+            raise DataError("pos is missing: DTNN needs the coordinates of the atoms")
         h, graphs = self.read(data)
         dst, src = graphs.pairs()
         different = dst != src

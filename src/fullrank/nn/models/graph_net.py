@@ -1,4 +1,4 @@
-"""A whole network: encoder, convolutions, jumping knowledge, readout, head."""
+"""GraphNet: encoder, convolutions, jumping knowledge, readout, head."""
 
 from collections.abc import Sequence
 from math import ceil
@@ -38,10 +38,10 @@ READOUTS = ("sum", "mean", "max")
 
 
 class Standardize(torch.nn.Module):
-    """Columns with mean 0 and deviation 1 on the training graphs.
+    """Standardises columns to mean 0 and standard deviation 1 on the training graphs.
 
-    A column that was constant there is 0; values far from what was seen are clipped.
-    The statistics are saved with the weights.
+    Constant columns become 0; values far outside the training range are clipped. The
+    statistics are saved with the weights.
     """
 
     LARGEST = 6.0
@@ -69,7 +69,7 @@ _NORMS = (torch.nn.ModuleList, BatchNorm, torch.nn.BatchNorm1d, torch.nn.Identit
 
 
 class GraphNet(torch.nn.Module):
-    r"""A network from graphs to graph-level predictions.
+    r"""A network for graph-level prediction.
 
     .. math::
         \mathbf{h}^{(0)}_v &= \mathrm{norm}(\mathrm{encode}(\mathbf{x}_v)), \qquad
@@ -79,43 +79,42 @@ class GraphNet(torch.nn.Module):
         \mathbf{y} &= \mathrm{head}(\mathrm{norm}(\mathrm{readout}_v
         [\mathbf{h}^{(1)}_v \Vert \dots \Vert \mathbf{h}^{(L)}_v]) \Vert \mathbf{d})
 
-    with the descriptors :math:`\mathbf{d}` of the graph, if there are any.
+    where :math:`\mathbf{d}` are the descriptors of the graph, if any.
 
-    Every readout works dimension by dimension, so it makes no difference whether the
-    layers are concatenated before the readout or after it. The ReLU changes nothing
-    after ExpC, CombC and GIN-0 as the paper has them, which end in one; after the
-    others it is what makes the network nonlinear.
+    Every readout works dimension by dimension, so layers may be concatenated before or
+    after it. The paper's ExpC, CombC and GIN-0 end in a ReLU, so the additional ReLU
+    does not change them; it makes networks of other layers nonlinear.
 
     Args:
         in_channels: Number of node features; a sequence of category counts (such as
             :data:`OGB_ATOM_DIMS`) if ``x`` holds categories.
         hidden_channels: Width of every layer.
-        out_channels: Number of predictions for a graph.
-        num_layers: :math:`L`; with 0 the encoded nodes are read out.
+        out_channels: Number of predictions per graph.
+        num_layers: :math:`L`, the number of layers; with 0 the readout is of the
+            encoded nodes.
         conv: A registered name, see :func:`fullrank.nn.conv_names`.
         conv_args: Further arguments of the convolution, such as
             ``{"num_aggregators": 16}``.
         edge_dim: Number of edge features; a sequence of category counts (such as
             :data:`OGB_BOND_DIMS`) if ``edge_attr`` holds categories; or :obj:`None`.
-        batch_norm: Whether each layer is normalised over the batch.
-        norm_encoder: Whether what the first layer reads is.
-        norm_readout: Whether what the head reads is.
-        dropout: Probability of the dropout in the head; ``"qm9"`` has none.
-        layer_dropout: Probability of the dropout after each layer, which the paper's
-            networks do not have.
-        jumping_knowledge: Whether all layers are read out, or the last one only.
+        batch_norm: Whether to apply batch norm after each layer.
+        norm_encoder: Whether to apply batch norm after the encoder.
+        norm_readout: Whether to apply batch norm after the readout.
+        dropout: Dropout probability in the head; ``"qm9"`` has none.
+        layer_dropout: Dropout probability after each layer; 0 in the paper's networks.
+        jumping_knowledge: Whether the readout is of all layers or only of the last one.
         readout: ``"sum"``, ``"mean"`` or ``"max"`` over the nodes of a graph.
         head: ``"qm9"`` (three linear layers with ELU), ``"qm9-paper"`` (the same with
             the authors' widths, :math:`L d \to \lceil L/2 \rceil d \to d \to` out),
             ``"tu"`` (two with ReLU and dropout) or ``"ogb"`` (dropout before the
             readout, one after it).
-        virtual_node: Whether each graph has a node that is adjacent to all others, see
-            :class:`~fullrank.nn.models.virtual_node.VirtualNode`.
+        virtual_node: Whether to add a node that is adjacent to all others to each
+            graph, see :class:`~fullrank.nn.models.virtual_node.VirtualNode`.
         num_descriptors: Number of graph-level ``descriptors`` that the head reads.
-        merge_equal_nodes: Whether nodes that neither 1-WL nor the layers can
-            distinguish are computed once (see :mod:`fullrank.nn.merge`). This is exact.
-            It needs a CPU, features that do not require gradients, layers without
-            hooks, and another backend than ``"plain"``.
+        merge_equal_nodes: Whether to compute nodes that the layers cannot distinguish
+            only once (see :mod:`fullrank.nn.merge`). This is exact. It applies on a
+            CPU, to features that do not require gradients and layers without hooks,
+            with any backend except ``"plain"``.
     """
 
     def __init__(
@@ -196,15 +195,17 @@ class GraphNet(torch.nn.Module):
         """Predict for each graph.
 
         Args:
-            x: Node features; or a PyG ``Data`` or ``Batch`` with everything in it.
+            x: Node features; or a PyG ``Data`` or ``Batch`` that contains all
+                arguments.
             edge_index: The edges, in any of PyG's formats.
-            edge_attr: Edge features, if the network was made with ``edge_dim``.
+            edge_attr: Edge features; requires ``edge_dim``.
             batch: The graph of each node; one graph if :obj:`None`.
-            batch_size: The number of graphs, if known.
+            batch_size: Number of graphs, if known.
             edge_color: Structural colours of the edges, for coefficients that read
                 them.
             node_color: Structural colours of the nodes.
-            descriptors: Of each graph, :math:`(|\\mathcal{G}|, num\\_descriptors)`.
+            descriptors: Descriptors of each graph, :math:`(|\\mathcal{G}|,
+                num\\_descriptors)`.
 
         Returns:
             :math:`(|\\mathcal{G}|, out)`.
@@ -217,12 +218,12 @@ class GraphNet(torch.nn.Module):
         return self.head(self.join(read, descriptors))
 
     def join(self, read: Tensor, descriptors: Tensor | None) -> Tensor:
-        """Return what the head reads: the readout, and the standardised descriptors."""
+        """Return the head's input: the readout, and the standardised descriptors."""
         if self.standardize is None:
             return read
         if descriptors is None:
             raise DataError(
-                f"descriptors are missing: the network reads "
+                f"descriptors are missing: the network needs "
                 f"{self.standardize.mean.numel()} for each graph"
             )
         return torch.cat([read, self.standardize(descriptors.to(read.dtype))], dim=1)
@@ -242,11 +243,11 @@ class GraphNet(torch.nn.Module):
             return self.embed(**_inputs_of(x, self.edge_dim))
         if x is None:
             raise DataError(
-                "x is missing: a graph without node features needs some first, for "
-                "example from torch_geometric.transforms.OneHotDegree"
+                "x is missing: add node features first, for example with "
+                "torch_geometric.transforms.OneHotDegree"
             )
         if edge_index is None:
-            raise DataError("edge_index is missing: give x and edge_index, or a Data")
+            raise DataError("edge_index is missing: pass x and edge_index, or a Data")
         if is_sparse(edge_index):
             src, dst, value = as_edge_list(edge_index, "source_to_target")
             edge_index = torch.stack([src, dst])
@@ -256,8 +257,7 @@ class GraphNet(torch.nn.Module):
         if self.edge_dim is not None:
             if edge_attr is None:
                 raise DataError(
-                    f"edge_attr is missing: the network was made with "
-                    f"edge_dim={self.edge_dim}"
+                    f"edge_attr is missing: the network has edge_dim={self.edge_dim}"
                 )
             edge_attr = edge_columns(edge_attr, self.edge_dim).to(h.dtype)
         colors = {"edge_color": edge_color, "node_color": node_color}
@@ -290,8 +290,8 @@ class GraphNet(torch.nn.Module):
         return self.norm_readout(self.readout(read, batch, dim_size=batch_size))
 
     def _may_merge(self) -> bool:
-        """Whether equal nodes may stay equal: dropout makes them different, and real
-        numbers on the edges leave hardly any."""
+        """Whether there may be equal nodes: dropout makes them different, and
+        real-valued edge features leave hardly any."""
         dropped = self.training and self.layer_dropout
         return (
             self.merge_equal_nodes
@@ -305,11 +305,11 @@ class GraphNet(torch.nn.Module):
         )
 
     def _drop(self, x: Tensor, p: float) -> Tensor:
-        """Dropout, with a mask from ``torch.rand``: on a CPU it is drawn three times as
-        fast as ``torch.bernoulli``, which ``F.dropout`` takes."""
+        """Dropout with a mask from ``torch.rand``, which on a CPU is three times as
+        fast as ``torch.bernoulli`` in ``F.dropout``."""
         if not (self.training and p):
             return x
-        dtype = torch.promote_types(x.dtype, torch.float32)  # half has too few numbers
+        dtype = torch.promote_types(x.dtype, torch.float32)  # half is too coarse
         return x * (torch.rand_like(x, dtype=dtype) >= p).to(x.dtype).div_(1 - p)
 
 

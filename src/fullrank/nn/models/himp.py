@@ -28,20 +28,20 @@ class HIMP(BatchNetwork):
         \mathbf{h}_v), \qquad \mathbf{h}_v \mathrel{+}= \mathrm{ReLU}(\mathbf{W}_2\,
         \mathrm{mean}_{c \ni v}\,\mathbf{t}_c)
 
-    The trees come from :func:`~torch_geometric.utils.tree_decomposition`, by the bonds
-    alone, once for each molecule. Where several junction trees are equally good, which
-    one it returns depends on how atoms are numbered, and so does the network.
+    The trees come from :func:`~torch_geometric.utils.tree_decomposition`, which reads
+    only the bonds, once per molecule. If several junction trees are equally good, its
+    choice, and therefore the network, depends on the numbering of the atoms.
 
-    Published setting (ogbg-molhiv): 2 layers of width 64, dropout 0.5, means read out,
+    Published setting (ogbg-molhiv): 2 layers of width 64, dropout 0.5, mean readout,
     Adam with 1e-4, batches of 128, 50 epochs.
 
     Args:
         in_channels: Number of node features, or category counts.
         hidden_channels: Width of all layers.
-        out_channels: Number of predictions for a graph.
+        out_channels: Number of predictions per graph.
         num_layers: Number of layers.
         edge_dim: Number of edge features, or category counts, or :obj:`None`.
-        dropout: Probability of the dropout after each layer and before the head.
+        dropout: Dropout probability after each layer and before the head.
     """
 
     def __init__(
@@ -98,7 +98,7 @@ class HIMP(BatchNetwork):
 
 def junction_trees(graphs: Graphs) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Return the kind of each clique, the edges between cliques, the pairs of an atom
-    and a clique that holds it, and the graph of each clique."""
+    and a clique that contains it, and the graph of each clique."""
     nodes, starts = graphs.nodes.tolist(), graphs.starts.tolist()
     ends = graphs.edge_index.cpu().sort(dim=0).values
     bonds = ends[:, ends[0] < ends[1]].unique(dim=1)

@@ -1,4 +1,4 @@
-"""What networks read of a batch, and their encoders of node features."""
+"""The inputs of networks, and encoders of node features."""
 
 from collections.abc import Sequence
 from itertools import pairwise
@@ -31,7 +31,7 @@ class CategoryEncoder(torch.nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draw the embeddings anew, as OGB does."""
+        """Reset the embeddings, initialised as in OGB."""
         for weight in self.embeddings.parameters():
             torch.nn.init.xavier_uniform_(weight)
 
@@ -48,7 +48,7 @@ class CategoryEncoder(torch.nn.Module):
 
 
 def make_encoder(in_channels: Channels, out_channels: int) -> torch.nn.Module:
-    """Return a linear layer for numbers, embeddings for categories."""
+    """Return a linear layer for numbers, or embeddings for categories."""
     if isinstance(in_channels, int):
         return torch.nn.Linear(in_channels, out_channels)
     return CategoryEncoder(in_channels, out_channels)
@@ -62,7 +62,7 @@ class Graphs(NamedTuple):
         edge_index: The edges, :math:`(2, E)`.
         edge_attr: Edge features as columns of numbers, :math:`(E, q)`, or :obj:`None`.
         batch: The graph of each node, :math:`(N)`; nodes of a graph are contiguous.
-        size: How many graphs there are.
+        size: Number of graphs.
     """
 
     x: Tensor
@@ -73,7 +73,7 @@ class Graphs(NamedTuple):
 
     @property
     def nodes(self) -> Tensor:
-        """The number of nodes of each graph."""
+        """Number of nodes of each graph."""
         return torch.bincount(self.batch, minlength=self.size)
 
     @property
@@ -83,13 +83,14 @@ class Graphs(NamedTuple):
         return nodes.cumsum(0) - nodes
 
     def pairs(self) -> tuple[Tensor, Tensor]:
-        """All ordered pairs of nodes of one graph, each node with itself included."""
+        """All ordered pairs of nodes of the same graph, including each node with
+        itself."""
         first, rank = counted(self.nodes[self.batch])
         return first, self.starts[self.batch[first]] + rank
 
 
 def counted(counts: Tensor) -> tuple[Tensor, Tensor]:
-    """Return each index as often as ``counts`` says, and 0, 1, 2, … for each of them.
+    """Repeat each index ``counts`` times, and number its repetitions from 0.
 
     >>> counted(torch.tensor([2, 0, 3]))
     (tensor([0, 0, 2, 2, 2]), tensor([0, 1, 0, 1, 2]))
@@ -100,14 +101,14 @@ def counted(counts: Tensor) -> tuple[Tensor, Tensor]:
 
 
 class BatchNetwork(torch.nn.Module):
-    """Base of the networks that read a whole batch.
+    """Base class of the networks that read a whole batch.
 
     Args:
         in_channels: Number of node features, or category counts.
         hidden_channels: Width of the network.
-        num_layers: How many layers it has.
+        num_layers: Number of layers.
         edge_dim: Number of edge features, or category counts, or :obj:`None`.
-        dropout: Probability of dropout.
+        dropout: Dropout probability.
     """
 
     def __init__(
@@ -129,7 +130,7 @@ class BatchNetwork(torch.nn.Module):
 
     @property
     def edge_width(self) -> int:
-        """How many columns of edge features there are, 0 without any."""
+        """Number of columns of edge features, 0 without any."""
         return 0 if self.edge_dim is None else num_columns(self.edge_dim)
 
     def reset_parameters(self) -> None:
@@ -146,8 +147,7 @@ class BatchNetwork(torch.nn.Module):
         if self.edge_dim is not None:
             if data.get("edge_attr") is None:
                 raise DataError(
-                    f"edge_attr is missing: the network was made with "
-                    f"edge_dim={self.edge_dim}"
+                    f"edge_attr is missing: the network has edge_dim={self.edge_dim}"
                 )
             edge_attr = edge_columns(data.edge_attr, self.edge_dim).to(h.dtype)
         batch = data.get("batch")
@@ -159,12 +159,12 @@ class BatchNetwork(torch.nn.Module):
 
 
 def batch_norm(channels: int) -> BatchNorm:
-    """Return batch norm that lets a single row pass with the running statistics."""
+    """Return batch norm that uses the running statistics for a single row."""
     return BatchNorm(channels, allow_single_element=True)
 
 
 def regression_head(*widths: int) -> torch.nn.Sequential:
-    """Return linear layers between these widths with ELU between them, as on QM9."""
+    """Return linear layers of these widths with ELU between them, as on QM9."""
     layers: list[torch.nn.Module] = []
     for before, after in pairwise(widths):
         layers += [torch.nn.Linear(before, after), torch.nn.ELU()]

@@ -28,18 +28,18 @@ class KGNN(BatchNetwork):
     <https://arxiv.org/abs/1810.02244>`_.
 
     A GNN on the nodes, then one on all sets of two nodes and one on all connected sets
-    of three. A set starts with the mean of its nodes' features and with its type (how
-    many edges it has). Its neighbours are the sets that differ from it in one node, if
-    the two nodes are adjacent (local neighbourhoods, the authors' *malkin*):
+    of three. The initial features of a set are the mean of its nodes' features and its
+    type (number of edges). Its neighbours are the sets that differ from it in one node,
+    if the two nodes are adjacent (local neighbourhoods, the authors' *malkin*):
 
     .. math::
         \mathbf{h}'_S = \mathrm{ELU}(\mathbf{W}_1 \mathbf{h}_S + \mathbf{W}_2
         \sum_{T \in \mathcal{N}(S)} \mathbf{h}_T)
 
-    Means over nodes, pairs and triples go to three linear layers. The authors' triples
-    :math:`u < v < w` are connected in this order, which depends on how nodes are
-    numbered; here all connected ones are taken. Types do not hold the labels of nodes,
-    which the features do.
+    The head, three linear layers, reads the means over nodes, pairs and triples. The
+    authors' triples :math:`u < v < w` are connected in this order, which depends on the
+    numbering of the nodes; here all connected triples are used. Types do not contain
+    the labels of nodes, which are in the features.
 
     Published setting (QM9): 3 layers on nodes (32, 64, 64), with
     :class:`~torch_geometric.nn.NNConv` for the edge features, 2 layers of 64 on pairs
@@ -49,11 +49,11 @@ class KGNN(BatchNetwork):
     Args:
         in_channels: Number of node features, or category counts.
         hidden_channels: Width of all layers.
-        out_channels: Number of predictions for a graph.
-        num_layers: Layers on the nodes.
+        out_channels: Number of predictions per graph.
+        num_layers: Number of layers on the nodes.
         edge_dim: Number of edge features, or category counts, or :obj:`None`.
-        dropout: Probability of the dropout before the head.
-        set_layers: Layers on the sets of two and of three nodes.
+        dropout: Dropout probability before the head.
+        set_layers: Number of layers on the sets of two and of three nodes.
     """
 
     def __init__(
@@ -127,7 +127,7 @@ class Neighbors:
         self._graphs = graphs
 
     def pairs(self) -> Tensor:
-        """All sets of two nodes of one graph."""
+        """All sets of two nodes of the same graph."""
         first, second = self._graphs.pairs()
         return torch.stack([first, second], dim=1)[first < second]
 
@@ -140,7 +140,7 @@ class Neighbors:
         return triples.unique(dim=0)
 
     def edges_in(self, sets: Tensor) -> Tensor:
-        """How many edges each set has."""
+        """Number of edges of each set."""
         adjacent = self._key(self.edges)
         found = [
             torch.isin(self._key(sets[:, [i, j]]), adjacent).long()
@@ -150,7 +150,7 @@ class Neighbors:
         return torch.stack(found).sum(dim=0)
 
     def exchanging_one(self, sets: Tensor) -> Tensor:
-        """From sets to those that have an adjacent node in place of one of theirs."""
+        """Neighbours of sets: one node is replaced by an adjacent one."""
         keys = self._key(sets)
         found = []
         for position in range(sets.size(1)):
@@ -166,7 +166,8 @@ class Neighbors:
         return torch.cat(found, dim=1)
 
     def _neighbors(self, nodes: Tensor) -> tuple[Tensor, Tensor]:
-        """Each neighbour of each node, and which of the nodes it belongs to."""
+        """All neighbours of the nodes, and the position of the node that each belongs
+        to."""
         which, rank = counted(self.degree[nodes])
         return which, self.neighbor[self.first[nodes[which]] + rank]
 

@@ -16,8 +16,8 @@ class MPNN(BatchNetwork):
         \mathbf{h}_u + \mathbf{b}), \qquad
         \mathbf{h}'_v = \mathrm{GRU}(\mathbf{h}_v, \mathbf{m}_v)
 
-    :math:`A` is a two-layer network to :math:`d \times d` matrices, the same in all
-    steps; Set2Set reads out. Without edge features :math:`A` is one matrix.
+    :math:`A` is a two-layer network with :math:`d \times d` outputs, shared by all
+    steps; the readout is Set2Set. Without edge features :math:`A` is a single matrix.
 
     Published setting: complete graphs with bond types and distances, :math:`d = 73`,
     3 to 8 steps, 12 steps of Set2Set, Adam with a learning rate between 1e-5 and 5e-4
@@ -27,13 +27,13 @@ class MPNN(BatchNetwork):
 
     Args:
         in_channels: Number of node features, or category counts.
-        hidden_channels: :math:`d`.
-        out_channels: Number of predictions for a graph.
-        num_layers: Steps of message passing.
+        hidden_channels: :math:`d`, the width of the states.
+        out_channels: Number of predictions per graph.
+        num_layers: Number of message passing steps.
         edge_dim: Number of edge features, or category counts, or :obj:`None`.
-        dropout: Probability of the dropout before the last layer.
+        dropout: Dropout probability before the last layer.
         edge_channels: Hidden width of :math:`A`.
-        processing_steps: Steps of Set2Set.
+        processing_steps: Number of Set2Set steps.
     """
 
     def __init__(

@@ -19,14 +19,13 @@ class PatchySAN(BatchNetwork):
     <https://arxiv.org/abs/1605.05273>`_.
 
     The first :math:`w` nodes in a canonical order each get a field of :math:`k` nodes:
-    the nearest ones, those at the same distance in canonical order. The sequence of
-    :math:`w k` nodes passes two one-dimensional convolutions, the first with a step of
-    :math:`k`, and a dense layer. Graphs and fields that are too small are padded with
-    zeros.
+    the nearest ones, with ties in canonical order. The sequence of :math:`w k` nodes
+    passes through two one-dimensional convolutions, the first with stride :math:`k`,
+    and a dense layer. Graphs and fields that are too small are padded with zeros.
 
     Nodes are ordered by degree and three rounds of 1-WL; ties are broken by a canonical
-    labelling (BLISS in igraph, where the authors have nauty), so that isomorphic graphs
-    give the same sequence. Nodes with different features are never exchanged.
+    labelling (BLISS in igraph; the authors use nauty), so that isomorphic graphs give
+    the same sequence. Nodes with different features are never exchanged.
 
     Published setting: :math:`w` the average number of nodes, :math:`k = 10`,
     convolutions with 16 and 8 filters, a dense layer of 128 with dropout 0.5, RMSprop
@@ -35,12 +34,12 @@ class PatchySAN(BatchNetwork):
     Args:
         in_channels: Number of node features, or category counts.
         hidden_channels: Width of the encoded nodes and of the dense layer.
-        out_channels: Number of predictions for a graph.
-        num_layers: Not read: there are two convolutions.
-        edge_dim: Not read.
-        dropout: Probability of the dropout after the dense layer.
-        width: :math:`w`.
-        field: :math:`k`.
+        out_channels: Number of predictions per graph.
+        num_layers: Ignored: there are two convolutions.
+        edge_dim: Ignored.
+        dropout: Dropout probability after the dense layer.
+        width: :math:`w`, the number of fields.
+        field: :math:`k`, the number of nodes per field.
     """
 
     def __init__(
@@ -81,7 +80,7 @@ class PatchySAN(BatchNetwork):
 
 
 def receptive_fields(graphs: Graphs, width: int, field: int) -> Tensor:
-    """Return the nodes of all fields of each graph, -1 where there is none."""
+    """Return the nodes of all fields of each graph, padded with -1."""
     sizes, starts = graphs.nodes.tolist(), graphs.starts.tolist()
     ends = graphs.edge_index.cpu().sort(dim=0).values
     edges = ends[:, ends[0] < ends[1]].unique(dim=1).numpy()
@@ -118,7 +117,7 @@ def _fields(edges: bytes, kinds: bytes, width: int, field: int) -> np.ndarray:
 
 
 def _canonical_rank(graph: "igraph.Graph", kind: np.ndarray) -> np.ndarray:
-    """The place of each node: by degree, by 1-WL, and by a canonical labelling."""
+    """The rank of each node: by degree, 1-WL, and a canonical labelling."""
     degrees = np.stack([-np.array(graph.degree()), kind], axis=1)
     color = np.unique(degrees, axis=0, return_inverse=True)[1].tolist()
     neighbors = graph.get_adjlist()

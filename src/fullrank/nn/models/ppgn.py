@@ -10,21 +10,19 @@ from fullrank.nn.models.inputs import BatchNetwork, Channels, Graphs
 
 class PPGN(BatchNetwork):
     r"""The provably powerful graph network from `"Provably Powerful Graph Networks"
-    <https://arxiv.org/abs/1905.11136>`_, which distinguishes as much as 2-FWL.
+    <https://arxiv.org/abs/1905.11136>`_, as expressive as 2-FWL.
 
-    A graph is a tensor over its ordered pairs of nodes: features of nodes on the
-    diagonal, adjacency, edge features and, where there are coordinates, distances. A
-    block is
+    A graph is a tensor over its ordered pairs of nodes: node features on the diagonal,
+    adjacency, edge features and, if there are coordinates, distances. A block is
 
     .. math::
         \mathbf{X}' = m_3([\mathbf{X} \Vert m_1(\mathbf{X}) \cdot m_2(\mathbf{X})])
 
-    with MLPs :math:`m_i` on each pair and a product of matrices channel by channel.
-    The diagonal and the rest are read out after the last block, by maxima as in the
-    authors' code, or by sums as in the proof that the network is as strong as 2-FWL:
-    maxima see which values there are, not how many. Graphs of the same size are
-    computed together, so nothing is padded. Memory grows with the square of the number
-    of nodes, time with its cube.
+    with MLPs :math:`m_i` on each pair and a matrix product per channel. The readout of
+    the diagonal and of the rest after the last block is a maximum as in the authors'
+    code, or a sum as in the proof that the network is as strong as 2-FWL: a maximum
+    ignores multiplicities. Graphs of the same size are computed together, without
+    padding. Memory grows with the square of the number of nodes, time with its cube.
 
     Published setting: 3 blocks of width 400, MLPs of 2 layers; on QM9 the readout of
     the last block and three linear layers (512, 256), Adam with 1e-4, times 0.8 every
@@ -33,10 +31,10 @@ class PPGN(BatchNetwork):
     Args:
         in_channels: Number of node features, or category counts.
         hidden_channels: Width of the blocks.
-        out_channels: Number of predictions for a graph.
+        out_channels: Number of predictions per graph.
         num_layers: Number of blocks.
         edge_dim: Number of edge features, or category counts, or :obj:`None`.
-        dropout: Probability of the dropout in the head.
+        dropout: Dropout probability in the head.
         readout: ``"max"`` or ``"sum"``.
     """
 
@@ -142,7 +140,7 @@ def _mlp(in_channels: int, out_channels: int) -> torch.nn.Sequential:
 
 
 def _linear(in_channels: int, out_channels: int) -> Linear:
-    """Return a linear layer that starts as in the authors' code."""
+    """Return a linear layer that is initialised as in the authors' code."""
     return Linear(
         in_channels,
         out_channels,

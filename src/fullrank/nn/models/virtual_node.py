@@ -13,12 +13,12 @@ class VirtualNode(torch.nn.Module):
         \tilde{\mathbf{h}}_v = \mathbf{h}_v + \mathbf{g}, \qquad
         \mathbf{g}' = \mathrm{MLP}(\mathbf{g} + \sum_v \tilde{\mathbf{h}}_v)
 
-    Layers read :math:`\tilde{\mathbf{h}}`; :math:`\mathbf{g}` starts as one vector for
-    all graphs, which is zero before training.
+    Layers read :math:`\tilde{\mathbf{h}}`; the initial :math:`\mathbf{g}` is one
+    learned vector for all graphs, initialised with zeros.
 
     Args:
         channels: Width of the layers.
-        num_layers: How many layers read it.
+        num_layers: Number of layers that read it.
     """
 
     def __init__(self, channels: int, num_layers: int) -> None:
@@ -43,14 +43,14 @@ class VirtualNode(torch.nn.Module):
     def forward(
         self, layer: int, h: Tensor, g: Tensor | None, batch: Tensor, size: int
     ) -> tuple[Tensor, Tensor]:
-        """Return what a layer reads, and the virtual nodes of the next one.
+        """Return the input of a layer, and the virtual nodes of the next one.
 
         Args:
-            layer: Its number, from 0.
+            layer: Index of the layer.
             h: The nodes, :math:`(N, d)`.
             g: The virtual nodes, :math:`(|\\mathcal{G}|, d)`; :obj:`None` at first.
             batch: The graph of each node.
-            size: How many graphs there are.
+            size: Number of graphs.
         """
         if g is None:
             g = self.first.expand(size, -1)

@@ -1,5 +1,5 @@
-// The lab: points of the plane are moved, and the server says what the layer makes of
-// them. One question at a time; while it is answered, only the newest waits.
+// The Lab tab: the user moves points in the plane, and the server runs the layer on
+// them. Only one request at a time; while it runs, only the newest one is queued.
 
 import { at, problem } from "./predict.js";
 
@@ -29,7 +29,7 @@ function star(place, className, draggable) {
   place.slice(1).forEach(([x, y]) => group.append(shape("line", {
     class: "edge", x1: place[0][0], y1: -place[0][1], x2: x, y2: -y })));
   place.forEach(([x, y], i) => {
-    if (i === 0 && !draggable) return; // both have the same node
+    if (i === 0 && !draggable) return; // both neighbourhoods have the same node
     const point = shape("g", { class: i ? "point" : "point node",
       transform: `translate(${x} ${-y})`, "data-index": i });
     const radius = draggable ? 0.2 : 0.26;
@@ -107,9 +107,9 @@ function show() {
 
 function sampling(all) {
   $("sampling-text").textContent = answer.sums
-    ? "With Re-SUM each dimension sums only the messages that its ReLU lets pass. Choose a " +
-      "dimension to see its points above."
-    : "Without Re-SUM every dimension sums all points.";
+    ? "With Re-SUM each dimension sums only the messages that pass its ReLU. Select a " +
+      "dimension to highlight its points."
+    : "Without Re-SUM each dimension sums all points.";
   table("sampling", answer.sums ? ["dimension", ...all] : [], (answer.sums ?? []).map((row, k) => {
     const button = document.createElement("button");
     button.type = "button";
@@ -147,11 +147,11 @@ async function ask() {
         headers: { "Content-Type": "application/json" }, body: JSON.stringify(question) });
       if (reply.ok) {
         answer = await reply.json();
-        if (again) answer.second = null; // of points that have moved on
+        if (again) answer.second = null; // the points have moved since
         else show();
       } else {
         answer = null;
-        $("finding").textContent = `Not computed: ${await problem(reply)}.`;
+        $("finding").textContent = `The experiment failed: ${await problem(reply)}.`;
         drawPlane();
       }
     } catch (error) {
@@ -162,7 +162,7 @@ async function ask() {
 }
 
 function moved() {
-  // What was found belongs to where the points were.
+  // The result belongs to the previous positions.
   answer = answer && { ...answer, second: null };
   $("finding").className = "";
   drawPlane();
@@ -220,7 +220,7 @@ $("layer-form").addEventListener("submit", (event) => event.preventDefault());
 $("weights").addEventListener("click", () => { seed += 1; changed(); });
 $("fewer").addEventListener("click", () => { points.pop(); changed(); });
 $("another").addEventListener("click", () => {
-  const angle = 2.4 * points.length; // no two fall together
+  const angle = 2.4 * points.length; // no two points coincide
   points.push([round(2 * Math.cos(angle)), round(2 * Math.sin(angle))]);
   changed();
 });

@@ -1,5 +1,5 @@
-// The tab that predicts: a table goes to the server, the same table with predictions
-// comes back as a stream, and is what is shown and what is downloaded.
+// The Predict tab: sends a table to the server, which streams it back with predictions.
+// The result is displayed, and can be downloaded.
 
 const $ = (id) => document.getElementById(id);
 const SHOWN = 24; // molecules at a time
@@ -9,7 +9,7 @@ let cards = [];
 let file = null; // chosen or dropped
 let table = { header: [], rows: [], text: "" };
 let shown = 0;
-let running = null; // the request, to be aborted by the next one
+let running = null; // the request in progress, aborted by the next one
 
 function element(name, content = "", properties = {}) {
   const made = Object.assign(document.createElement(name), properties);
@@ -17,7 +17,7 @@ function element(name, content = "", properties = {}) {
   return made;
 }
 
-// Not relative to the page's address, which may hold a user name and the token.
+// Not relative to the page's address, which may contain a user name and the token.
 export const at = (path) => new URL(path, location.origin + location.pathname);
 
 export async function problem(answer) {
@@ -25,7 +25,7 @@ export async function problem(answer) {
   try {
     return JSON.parse(text).detail;
   } catch {
-    return `the server answered ${answer.status}`;
+    return `the server returned status ${answer.status}`;
   }
 }
 
@@ -36,7 +36,7 @@ function say(text) {
 const card = () => cards.find((one) => one.name === $("model").value);
 const number = (value) => Number(Number(value).toPrecision(4)).toString();
 
-// Reading CSV: rows are complete when their line ends outside quotes.
+// Parse CSV: a row ends with a line break outside quotes.
 function* rowsOf(text) {
   let row = [], cell = "", quoted = false;
   for (let i = 0; i < text.length; i++) {
@@ -65,7 +65,7 @@ async function predict() {
     ? { body: file, column: $("column").value.trim(), count: null }
     : pasted();
   if (given.count === 0) {
-    say("Type or paste at least one SMILES.");
+    say("Enter at least one SMILES.");
     $("smiles").focus();
     return;
   }
@@ -79,8 +79,8 @@ async function predict() {
       method: "POST", body: given.body, signal: running.signal,
       headers: { "Content-Type": "text/csv" },
     });
-    if (!answer.ok) return say(`Not predicted: ${await problem(answer)}.`);
-    let text = "", rows = -1; // without the header
+    if (!answer.ok) return say(`Prediction failed: ${await problem(answer)}.`);
+    let text = "", rows = -1; // the header is not a row
     const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
     for (let part = await reader.read(); !part.done; part = await reader.read()) {
       text += part.value;
@@ -104,7 +104,7 @@ function show() {
   const failed = table.rows.map(cellsOf).filter((row) => row.reason).length;
   const total = table.rows.length;
   say(`${total - failed} of ${total} molecules predicted` +
-    (failed ? `; ${failed} not, with the reason in its place.` : "."));
+    (failed ? `; for the other ${failed}, the reason is shown.` : "."));
   $("download").disabled = false;
   $("results").hidden = false;
   $("output").replaceChildren(
@@ -167,7 +167,7 @@ function explainer(smiles, picture) {
       });
     button.disabled = false;
     if (!answer.ok) {
-      words.textContent = `Not explained: ${await problem(answer)}.`;
+      words.textContent = `Explanation failed: ${await problem(answer)}.`;
       return;
     }
     const found = await answer.json();
@@ -178,15 +178,16 @@ function explainer(smiles, picture) {
         number(Math.abs(part.contribution)));
     const scale = found.scale ? ` ${found.scale}` : "";
     words.textContent =
-      `${found.target}: ${number(found.value)}${scale}, of which ${number(found.base)} is ` +
-      `the base. Orange raises it, blue lowers it. Largest: ${parts.join(", ")}.`;
+      `${found.target}: ${number(found.value)}${scale}, including a base of ` +
+      `${number(found.base)}. Orange atoms and bonds raise it, blue ones lower it. ` +
+      `Largest contributions: ${parts.join(", ")}.`;
   });
   const both = element("div");
   both.append(button, words);
   return both;
 }
 
-// The histogram: shares of the predictions, and of the training set where it is known.
+// The histogram: fractions of the predictions, and of the training labels if known.
 function histogram() {
   const output = card().outputs.find((one) => one.column === $("output").value);
   const place = table.header.indexOf(output.column);
@@ -215,12 +216,12 @@ function histogram() {
   let text = `${values.length} predictions of ${output.name} (coloured), from ` +
     `${number(least)} to ${number(most)}${unit}. `;
   if (training)
-    text += `The labels of the training set (grey) are from ${number(training.low)} to ` +
+    text += `The training labels (grey) range from ${number(training.low)} to ` +
       `${number(training.high)}${unit}.`;
   else if (output.share !== null)
-    text += `In the training set ${number(100 * output.share)}% of the labels are ` +
+    text += `${number(100 * output.share)}% of the training labels are ` +
       (card().task === "binary" ? "positive." : "of this class.");
-  else text += "The model file does not hold the distribution of its training labels.";
+  else text += "The model file does not contain the distribution of its training labels.";
   $("histogram-text").textContent = text;
   svg.setAttribute("aria-label", text);
 }
@@ -270,7 +271,7 @@ function describe() {
   $("card").textContent =
     `Trained on ${one.dataset} (${one.graphs.train ?? "?"} molecules), ${one.task}` +
     (one.networks > 1 ? `, ${one.networks} networks` : "") +
-    (one.interval ? `, intervals of ${one.interval}%` : "") +
+    (one.interval ? `, ${one.interval}% intervals` : "") +
     (scores.length ? `. On its test part: ${scores.join(", ")}.` : ".") +
     (one.warning ? ` ${one.warning}` : "");
   $("column").placeholder = one.smiles;
@@ -279,7 +280,7 @@ function describe() {
 function choose(chosen) {
   file = chosen ?? null;
   $("smiles").disabled = file !== null;
-  if (file) say(`${file.name} is chosen; remove it to use the text instead.`);
+  if (file) say(`${file.name} is selected; remove it to use the text field instead.`);
 }
 
 function tabs() {
@@ -311,7 +312,7 @@ function tabs() {
 async function begin() {
   const select = tabs();
   const answer = await fetch(at("models"));
-  if (!answer.ok) return say(`The models are not known: ${await problem(answer)}.`);
+  if (!answer.ok) return say(`Cannot list the models: ${await problem(answer)}.`);
   cards = (await answer.json()).models;
   $("model").replaceChildren(...cards.map((one) => new Option(one.name, one.name)));
   if (!cards.length) {

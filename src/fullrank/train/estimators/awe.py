@@ -11,26 +11,26 @@ class AWE(KernelEstimator):
     r"""Anonymous walk embeddings with an SVM, from `"Anonymous Walk Embeddings"
     <https://arxiv.org/abs/1805.11921>`_ (feature-based).
 
-    An anonymous walk replaces each node by the step at which the walk first met it. A
-    graph is the distribution of anonymous walks of :math:`l` steps, estimated from
+    An anonymous walk replaces each node by the step at which the walk first visits it.
+    A graph is the distribution of anonymous walks of :math:`l` steps, estimated from
 
     .. math::
         m = \left\lceil \frac{2}{\varepsilon^2} (\log(2^\eta - 2) - \log \delta)
         \right\rceil
 
-    random walks, so that it is off by more than :math:`\varepsilon` in total variation
-    with a probability of at most :math:`\delta` (:math:`\eta` distributions of
-    anonymous walks are Bell's number of :math:`l + 1` minus the impossible ones; here
-    at most that). The kernel is the normalised product of two distributions. Labels of
-    nodes are not read.
+    random walks, so that its error in total variation exceeds :math:`\varepsilon` with
+    a probability of at most :math:`\delta`. The number :math:`\eta` of anonymous walks
+    is bounded by the Bell number of :math:`l + 1`. The kernel is the normalised inner
+    product of two distributions. Node labels are ignored.
 
     Published setting: lengths up to 10, :math:`\varepsilon = 0.1`, :math:`\delta =
-    0.05`, polynomial and RBF kernels beside the product, C by cross-validation.
+    0.05`, polynomial and RBF kernels besides the inner product, C by cross-validation.
 
     Args:
-        seed: Of the walks.
-        length: :math:`l`.
-        walks: :math:`m`; by the formula above if :obj:`None`, but at most 10,000.
+        seed: Seed of the walks.
+        length: :math:`l`, the number of steps of a walk.
+        walks: :math:`m`, the number of walks; by the formula above if :obj:`None`, but
+            at most 10,000.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class AWE(KernelEstimator):
         return rows
 
     def _distributions(self, dataset: GraphDataset, indices: np.ndarray):
-        """The anonymous walks of each graph and their shares."""
+        """The anonymous walks of each graph and their frequencies."""
         for nodes, edges, rng in each_graph(dataset, indices, self.seed):
             walks = random_walks(nodes, edges, self.walks, self.length, rng)
             patterns, counts = np.unique(anonymous(walks), return_counts=True)
@@ -63,7 +63,7 @@ class AWE(KernelEstimator):
 
 
 def samples_needed(length: int, epsilon: float = 0.1, delta: float = 0.05) -> int:
-    """Return how many walks estimate the distribution of anonymous walks well."""
+    """Return the number of walks needed to estimate the distribution."""
     bell = [1]  # the triangle of Bell numbers, row by row
     for _ in range(length):
         row = [bell[-1]]
@@ -80,7 +80,7 @@ def random_walks(
 ) -> np.ndarray:
     """Return random walks from random nodes, ``[count, length + 1]``.
 
-    A walk that cannot go on stays where it is.
+    A walk without a next node stays where it is.
     """
     order = np.argsort(edges[0], kind="stable")
     target = edges[1][order]
@@ -98,8 +98,8 @@ def random_walks(
 
 
 def anonymous(walks: np.ndarray) -> np.ndarray:
-    """Return one number for each walk, equal for walks that meet nodes alike."""
+    """Return one number per walk, equal for walks with the same anonymous walk."""
     steps = walks.shape[1]
     same = walks[:, :, None] == walks[:, None, :]  # [W, L, L]
-    first = same.argmax(axis=2)  # the step at which the node was met first
+    first = same.argmax(axis=2)  # the step of the first visit
     return first @ (steps ** np.arange(steps))

@@ -1,4 +1,4 @@
-"""What the estimators share: labels, a kernel SVM, and one graph as arrays."""
+"""Base classes of the estimators, and helpers for labels and graphs."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ class Estimator(ABC):
     """Fits training graphs and predicts probabilities for others.
 
     Args:
-        seed: Of all that is drawn at random.
+        seed: Seed of all random numbers.
     """
 
     def __init__(self, seed: int = 0) -> None:
@@ -24,7 +24,7 @@ class Estimator(ABC):
 
     @abstractmethod
     def fit(self, dataset: GraphDataset, indices: np.ndarray) -> Self:
-        """Learn from these graphs of a data set."""
+        """Fit to these graphs of a data set."""
 
     @abstractmethod
     def predict(self, dataset: GraphDataset, indices: np.ndarray) -> np.ndarray:
@@ -43,7 +43,7 @@ def classes_of(dataset: GraphDataset, indices: np.ndarray) -> np.ndarray:
             raise ConfigError(f"some training graphs of {dataset.name} have no label")
         return labels.astype(np.int64)
     raise ConfigError(
-        f"this estimator is for classes, or one binary target; {dataset.name} is "
+        f"this estimator supports multiclass or one binary target; {dataset.name} is "
         f"{dataset.task} with {len(dataset.targets)} targets"
     )
 
@@ -51,11 +51,11 @@ def classes_of(dataset: GraphDataset, indices: np.ndarray) -> np.ndarray:
 def probabilities(
     dataset: GraphDataset, known: np.ndarray, found: np.ndarray
 ) -> np.ndarray:
-    """Put the columns of a classifier in their places.
+    """Map the columns of a classifier to the classes of a data set.
 
     Args:
-        dataset: What is predicted.
-        known: The classes that the classifier knows, ``[K]``.
+        dataset: The data set.
+        known: The classes of the classifier, ``[K]``.
         found: Their probabilities, ``[B, K]``.
     """
     classes = 2 if dataset.task == "binary" else dataset.num_classes or len(known)
@@ -67,17 +67,17 @@ def probabilities(
 class KernelEstimator(Estimator):
     """A support vector machine on a kernel of graphs.
 
-    A subclass gives the kernel as products of :meth:`embed`.
+    A subclass defines the kernel as inner products of :meth:`embed`.
     """
 
     PENALTIES = (0.01, 0.1, 1.0, 10.0, 100.0)
 
     @abstractmethod
     def embed(self, dataset: GraphDataset, indices: np.ndarray) -> np.ndarray:
-        """Return a row for each graph; the kernel of two graphs is its product."""
+        """Return a row for each graph; the kernel is the inner product of two rows."""
 
     def start(self, dataset: GraphDataset, indices: np.ndarray) -> None:
-        """Learn what the kernel itself has to learn, if anything."""
+        """Fit the parameters of the kernel itself, if any."""
 
     def kernel(
         self, dataset: GraphDataset, rows: np.ndarray, columns: np.ndarray
@@ -122,7 +122,7 @@ def each_graph(
 ) -> Iterator[tuple[int, np.ndarray, np.random.Generator]]:
     """Yield the number of nodes, the edges ``[2, E]`` and a generator for each graph.
 
-    The generator depends on the graph alone, not on the others that are asked for.
+    The generator depends only on the graph, not on the other indices.
     """
     for index in np.asarray(indices).tolist():
         graph: Any = dataset[index]

@@ -17,20 +17,20 @@ class DGK(KernelEstimator):
     .. math::
         K(G, H) = \boldsymbol{\phi}(G)^{\top} \mathbf{M} \, \boldsymbol{\phi}(H)
 
-    :math:`\boldsymbol{\phi}` holds the shares of the 34 graphs with five nodes among
-    the induced subgraphs of randomly chosen nodes. :math:`\mathbf{M} = \mathbf{E}
-    \mathbf{E}^{\top}` is how similar these are, from embeddings of graphlets that occur
-    together, where one of five nodes is exchanged. The embeddings factorise the
+    :math:`\boldsymbol{\phi}` contains the frequencies of the 34 graphs with five nodes
+    among the induced subgraphs of random nodes. :math:`\mathbf{M} = \mathbf{E}
+    \mathbf{E}^{\top}` is their similarity, from embeddings of graphlets that co-occur,
+    which means that they differ in one of five nodes. The embeddings factorise the
     positive pointwise mutual information, to which the skip-gram model that the authors
-    train converges (Levy and Goldberg, 2014). Labels of nodes are not read.
+    train converges (Levy and Goldberg, 2014). Node labels are ignored.
 
     Published setting: graphlets of 7 nodes for social networks (with labels, subtrees
     of 1-WL), embeddings of 2 to 50 dimensions, C by cross-validation.
 
     Args:
-        seed: Of the graphlets.
-        samples: Graphlets of each graph.
-        dimensions: Of the embeddings.
+        seed: Seed of the graphlets.
+        samples: Number of graphlets per graph.
+        dimensions: Dimension of the embeddings.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class DGK(KernelEstimator):
 
 
 def classify(adjacent: np.ndarray, nodes: np.ndarray) -> np.ndarray:
-    """Return which of the 34 graphs each five nodes induce."""
+    """Return which of the 34 graphs each set of five nodes induces."""
     bits = [adjacent[nodes[:, i], nodes[:, j]] << k for k, (i, j) in enumerate(_PAIRS)]
     return graphlet_classes()[np.sum(bits, axis=0)]
 
@@ -94,7 +94,7 @@ def _distinct(nodes: int, count: int, rng: np.random.Generator) -> np.ndarray:
     if nodes <= 64:
         return rng.random((count, nodes)).argsort(axis=1)[:, : _SIZE + 1]
     rows = rng.integers(nodes, size=(count, _SIZE + 1))
-    while True:  # few rows hold a node twice
+    while True:  # few rows contain a node twice
         ordered = np.sort(rows, axis=1)
         again = (ordered[:, 1:] == ordered[:, :-1]).any(axis=1)
         if not again.any():
@@ -103,7 +103,7 @@ def _distinct(nodes: int, count: int, rng: np.random.Generator) -> np.ndarray:
 
 
 def _factors(together: np.ndarray, dimensions: int) -> np.ndarray:
-    """Factorise the positive pointwise mutual information of what occurs together."""
+    """Factorise the positive pointwise mutual information of co-occurrences."""
     total, each = together.sum(), together.sum(axis=1)
     expected = np.outer(each, each) / max(total, 1)
     ratio = np.divide(

@@ -15,31 +15,31 @@ class WEGL(Estimator):
     r"""Wasserstein embedding for graph learning, from `"Wasserstein Embedding for Graph
     Learning" <https://arxiv.org/abs/2006.09430>`_.
 
-    Features of nodes diffuse, :math:`\mathbf{X}_{t+1} = \hat{\mathbf{D}}^{-1/2}
+    Node features diffuse, :math:`\mathbf{X}_{t+1} = \hat{\mathbf{D}}^{-1/2}
     \hat{\mathbf{A}} \hat{\mathbf{D}}^{-1/2} \mathbf{X}_t`, and those of all steps are
-    concatenated: a graph is a set of vectors :math:`\mathbf{Z}`. The optimal plan
-    :math:`\boldsymbol{\pi}` from a reference :math:`\mathbf{R}` of :math:`M` points
-    moves it there,
+    concatenated: a graph is a set of vectors :math:`\mathbf{Z}`. With the optimal
+    transport plan :math:`\boldsymbol{\pi}` from a reference :math:`\mathbf{R}` of
+    :math:`M` points, its embedding is
 
     .. math::
         \mathbf{v} = \frac{1}{\sqrt{M}} (M \boldsymbol{\pi} \mathbf{Z} - \mathbf{R})
 
     and a random forest or gradient boosting classifies :math:`\mathbf{v}`. Categories
-    are one-hot columns; means of the edge features around a node are among its
-    features, where the authors add them to the messages.
+    become one-hot columns; the mean of a node's edge features is part of its features,
+    whereas the authors add edge features to the messages.
 
     Published setting (ogbg-molhiv, random forest): the reference by k-means of the
     training nodes with the average number of nodes, 20 principal components of
-    standardised features, 25 to 200 trees with balanced weights of the classes, chosen
-    on the validation part. Atoms have random embeddings there, and a virtual node is
-    joined to all of them.
+    standardised features, 25 to 200 trees with balanced class weights, chosen on the
+    validation part. Atoms have random embeddings there, and a virtual node is connected
+    to all of them.
 
     Args:
-        seed: Of the reference and the classifier.
-        steps: Of the diffusion.
-        components: Principal components of :math:`\mathbf{Z}` that are kept.
+        seed: Seed of the reference and the classifier.
+        steps: Number of diffusion steps.
+        components: Number of principal components of :math:`\mathbf{Z}`.
         classifier: ``"random forest"`` or ``"gradient boosting"``.
-        trees: Of the random forest.
+        trees: Number of trees of the random forest.
     """
 
     def __init__(
@@ -150,7 +150,7 @@ def _cost(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def _columns(values: np.ndarray, features) -> np.ndarray:
-    """Numbers as they are, categories as one-hot columns."""
+    """Numbers unchanged, categories as one-hot columns."""
     if features.kind != "categorical":
         return values.astype(np.float32)
     values = values.reshape(len(values), -1)
