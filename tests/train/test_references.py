@@ -4,7 +4,7 @@ import torch
 from torch_geometric.data import Data
 
 from fullrank import load
-from fullrank.data import Split, from_graphs
+from fullrank.data import Features, Split, from_graphs
 from fullrank.errors import ConfigError, ModelError
 from fullrank.train import Model, parse, run_one
 from fullrank.train.model import design_model
@@ -190,6 +190,8 @@ def test_references_that_cannot_be_fitted(tmp_path):
         ({"references": ((1.0, 2.0, 3.0),)}, "1 rows of .* 2 targets"),
         ({"references": ((1.0,), (1.0,))}, "3 node features"),
         ({"references": ((1.0, 2.0, 3.0), (1.0, 2.0))}, "3 node features"),
+        ({"node_features": Features("categorical", ("a",), (3,))}, "reads 3, but"),
+        ({"node_features": Features()}, "0 node features"),
     ],
 )
 def test_references_that_do_not_fit_are_refused(tmp_path, change, words):

@@ -214,18 +214,23 @@ def _targets(shown: Card, measured: Measured) -> Iterator[str]:
 def _provenance(measured: Measured) -> Iterator[str]:
     parts = ", ".join(f"{part} {count:,}" for part, count in measured.graphs.items())
     versions = ", ".join(f"{k} {v}" for k, v in measured.versions.items())
+    trained, compared = measured.graphs["train"], measured.fingerprints
+    against = f"all {trained:,} training molecules"
+    if compared < trained:
+        against = (
+            f"a random sample of {compared:,} of the {trained:,} training molecules"
+        )
     yield (
-        f"\n**Similarity** is measured against {measured.fingerprints:,} of the "
-        f"{measured.graphs['train']:,} training molecules, chosen at random. Training "
-        f"molecules have {measured.atoms[0]} to {measured.atoms[1]} heavy atoms and "
+        f"\n**Similarity** is measured against {against}. They have "
+        f"{measured.atoms[0]} to {measured.atoms[1]} heavy atoms and "
         f"{len(measured.elements)} elements besides hydrogen."
     )
     yield (
         f"\n**Training.** Run `{measured.run}`, seed {measured.seed}, commit "
         f"`{measured.commit}`; {parts}, calibration {measured.calibration:,}; "
-        f"{measured.parameters:,} parameters, {measured.epochs} epochs in "
-        f"{measured.seconds / 60:.0f} minutes on one core of {measured.processor}, "
-        f"which was shared; {versions}."
+        f"{measured.parameters:,} parameters; {measured.epochs} epochs in "
+        f"{measured.seconds / 60:.1f} minutes on one core of a shared machine "
+        f"({measured.processor}); {versions}."
     )
     yield (
         f"\n**File.** {measured.size / 1e6:.2f} MB, SHA-256 `{measured.sha256[:16]}…`."

@@ -16,7 +16,7 @@ from fullrank.data import GraphDataset
 from fullrank.errors import ConfigError
 from fullrank.pretrained import FOLDER
 from fullrank.pretrained.cards import Card, Measured, Output, Score, read_card
-from fullrank.train.bootstrap import bootstrap
+from fullrank.train.bootstrap import RESAMPLES, bootstrap
 from fullrank.train.calibration import COVERAGE
 from fullrank.train.evaluate import Predicted, load_data, predict_part
 from fullrank.train.files import write_text
@@ -28,10 +28,19 @@ from fullrank.train.run_folder import RunFolder
 _PACKAGES = ("torch", "torch_geometric", "rdkit", "numpy")
 
 
-def write_card(name: str, run: RunFolder, folder: Path = FOLDER) -> Card:
-    """Copy the model of a finished run and complete its card."""
+def write_card(
+    name: str, run: RunFolder, folder: Path = FOLDER, resamples: int = RESAMPLES
+) -> Card:
+    """Copy the model of a finished run and complete its card.
+
+    Args:
+        name: Of the model; its card ``NAME.json`` exists.
+        run: With a test part.
+        folder: Where the card is.
+        resamples: How many bootstrap samples the intervals come from.
+    """
     file = folder / f"{name}.json"
-    measured = measure_run(run)
+    measured = measure_run(run, resamples)
     card = read_card(file).model_copy(update={"measured": measured})
     content = run.model_file.read_bytes()
     (folder / f"{name}.safetensors").write_bytes(content)
@@ -39,7 +48,7 @@ def write_card(name: str, run: RunFolder, folder: Path = FOLDER) -> Card:
     return card
 
 
-def measure_run(run: RunFolder) -> Measured:
+def measure_run(run: RunFolder, resamples: int = RESAMPLES) -> Measured:
     """What a card says of the model of a run."""
     dataset = load_data(run)
     found = predict_part([run], dataset, "test")
@@ -68,7 +77,7 @@ def measure_run(run: RunFolder) -> Measured:
         fingerprints=len(kept.get("fingerprints", ())),
         elements=spec.seen.elements,
         atoms=spec.seen.atoms,
-        scores=_scores(found, dataset),
+        scores=_scores(found, dataset, resamples),
         linear=_linear(found, dataset),
         epochs=result.epochs,
         seconds=result.seconds,
@@ -89,7 +98,9 @@ def _outputs(found: Predicted) -> tuple[Output, ...]:
     )
 
 
-def _scores(found: Predicted, dataset: GraphDataset) -> dict[str, Score]:
+def _scores(
+    found: Predicted, dataset: GraphDataset, resamples: int
+) -> dict[str, Score]:
     values, labels = found.values.double(), dataset.labels[found.graphs.numpy()]
     calibrate = found.calibration
 
@@ -102,7 +113,7 @@ def _scores(found: Predicted, dataset: GraphDataset) -> dict[str, Score]:
 
     return {
         name: Score(value=estimate.value, low=estimate.low, high=estimate.high)
-        for name, estimate in bootstrap(measured, len(values)).items()
+        for name, estimate in bootstrap(measured, len(values), resamples).items()
     }
 
 

@@ -60,7 +60,7 @@ _OF_NAMED_MODELS = ("name", "args", "layers", "hidden", "dropout")
 FOLDS = ("gin", "fair")
 Start = Annotated[
     Location,
-    BeforeValidator(lambda path: resolve(path) if isinstance(path, str) else path),
+    BeforeValidator(lambda at: resolve(at) if isinstance(at, str | Path) else at),
 ]
 Seed = Annotated[int, Field(ge=0, lt=2**32)]
 

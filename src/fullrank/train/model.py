@@ -207,6 +207,12 @@ class ModelSpec(BaseModel):
                 f"{len(self.references)} rows of {sorted(sizes)} references for "
                 f"{wanted[0]} targets and {wanted[1]} node features"
             )
+        read = self.network.get("in_channels")
+        if read != _channels(self.node_features):
+            raise ModelError(
+                f"the network reads {read}, but the references are of node features "
+                f"with {_channels(self.node_features)}"
+            )
 
 
 class Model(torch.nn.Module):

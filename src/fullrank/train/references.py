@@ -27,7 +27,9 @@ _ROUNDING = 1e-9
 
 def num_references(features: Features) -> int:
     """How many references each target has."""
-    return sum(features.cardinalities) or features.dim
+    if features.kind == "categorical":
+        return sum(features.cardinalities)
+    return features.dim if features.kind == "float" else 0
 
 
 def node_references(references: Tensor, features: Features, x: Tensor) -> Tensor:
