@@ -6,7 +6,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, NonNegativeInt, PositiveInt
 
-from fullrank.pretrained import model_file
+from fullrank.pretrained import model_file, names
 
 
 class _Part(BaseModel):
@@ -148,6 +148,20 @@ def configuration(name: str) -> str:
 def as_markdown(name: str) -> str:
     """A card as text."""
     return "\n".join(_lines(name, card(name))) + "\n"
+
+
+def overview() -> str:
+    """All models as a Markdown table."""
+    rows = [
+        "| name | predicts | test scores (95% interval) | size |",
+        "|---|---|---|--:|",
+    ]
+    for name in names():
+        shown = card(name)
+        scores = ", ".join(f"{k} {score}" for k, score in shown.main_scores.items())
+        size = shown.measured.size if shown.measured else 0
+        rows.append(f"| `{name}` | {shown.title} | {scores} | {size / 1e6:.1f} MB |")
+    return "\n".join(rows)
 
 
 def _lines(name: str, shown: Card) -> Iterator[str]:
