@@ -36,7 +36,7 @@ def test_a_card_is_complete(name):
     assert configuration(name).count("data:") == 1
 
 
-def test_the_published_scores_of_qm9_are_those_of_the_paper():
+def test_published_scores_are_those_of_the_paper():
     shown, truth = card("qm9").published, published("baselines-qm9")
     for label, scores in shown.scores.items():
         model = label.removesuffix(" (paper)")
@@ -44,6 +44,10 @@ def test_the_published_scores_of_qm9_are_those_of_the_paper():
             assert value == truth[model, f"qm9/{target}"].mean
     assert "not comparable" in shown.note
     assert "distances" in shown.note
+    shown, truth = card("hiv").published, published("baselines-ogb-tu")
+    for label, scores in shown.scores.items():
+        percent = truth[label.removesuffix(" (paper)"), "ogbg-molhiv"].mean
+        assert 100 * scores["HIV_active"] == pytest.approx(percent)
 
 
 def test_the_network_of_qm9_is_better_than_the_linear_fit():

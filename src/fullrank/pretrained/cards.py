@@ -191,11 +191,15 @@ def _scores(shown: Card, measured: Measured) -> Iterator[str]:
     overall = [(k, v) for k, v in measured.scores.items() if "/" not in k]
     yield "| metric | score |"
     yield "|---|---|"
-    for metric, score in overall:
+    for metric, found in overall:
         if not several or metric in ("r2", "std_mae", "coverage_90"):
-            yield f"| {metric} | {score} |"
+            yield f"| {metric} | {found} |"
     if several:
         yield from _targets(shown, measured)
+    elif shown.published is not None:
+        for label, scores in shown.published.scores.items():
+            score = scores[measured.outputs[0].name]
+            yield f"| {shown.published.metric}, {label} | {score:.3g} |"
     if shown.published is not None:
         yield f"\n{shown.published.note}"
     if "coverage_90" in measured.scores:
