@@ -73,13 +73,22 @@ def test_truncated_set_is_prepared_again(run, tmp_path, mirror):
     assert run("verify", "MUTAG")[0] == 0
 
 
-@pytest.mark.parametrize("verb", ["prepare", "describe"])
+@pytest.mark.parametrize("verb", ["prepare", "describe", "table"])
 def test_every_option_of_every_source_has_a_flag(run, verb):
     status, output, _ = run(verb, "--help")
     assert status == 0
     for source in SOURCES:
-        for option in set(source.model_fields) - {"kind", "name", "structure"}:
+        for option in set(source.model_fields) - {"kind", "name", "structure", "units"}:
             assert f"--{option.replace('_', '-')}" in output
+
+
+def test_a_set_as_a_table(run, tmp_path):
+    (tmp_path / "in.csv").write_text("smiles,a,part\nCCO,1.5,train\nCC,,test\n")
+    options = ("--target", "a", "--split-column", "part", "--columns", "b")
+    status, output, _ = run("table", "in.csv", "-o", "out.csv", *options)
+    assert (status, output.strip()) == (0, "in: 2 rows in out.csv")
+    written = (tmp_path / "out.csv").read_text().split()
+    assert written == ["smiles,b,split", "CCO,1.5,train", "CC,,test"]
 
 
 def test_flags_reach_the_source(run):

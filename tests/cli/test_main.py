@@ -33,7 +33,14 @@ def test_help_names_every_verb():
         assert f"{verb} {sentence}" in words
 
 
-LISTS = ["--help", "data list", "train --list", "reproduce --list"]
+LISTS = [
+    "--help",
+    "data list",
+    "models list",
+    "models show qm9",
+    "train --list",
+    "reproduce --list",
+]
 
 
 @pytest.mark.parametrize("arguments", LISTS)

@@ -41,6 +41,7 @@ from fullrank.train.callbacks import AtomicCheckpointIO, load_checkpoint
 from fullrank.train.model import checksum
 from fullrank.train.predict import REASON
 from fullrank.train.predict_file import predict_file
+from fullrank.train.references import num_references
 from fullrank.train.run_folder import ExperimentFolder, open_runs
 from fuzz import damage
 from goldens.configs import write_graphs
@@ -473,6 +474,9 @@ def _small_model() -> Model:
         },
         mean=(1.0,),
         std=(2.0,),
+        references=(
+            tuple(0.1 * (i % 7) for i in range(num_references(dataset.node_features))),
+        ),
         scores={"test": {"mae": 0.5}},
     )
     return Model(spec).eval()

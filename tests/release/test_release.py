@@ -69,3 +69,8 @@ def test_quick_start_and_prediction_in_a_fresh_environment(wheel, tmp_path):
     assert float(ethanol[column]) != float(benzene[column])
     assert nonsense[column] == ""
     assert "nonsense" in nonsense["reason"]
+    # A model that comes with the package needs nothing but the table.
+    fresh.run("fullrank", "predict", "qm9", "new.csv")
+    with (fresh.home / "new.predicted.csv").open(newline="") as stream:
+        ethanol, *_ = csv.DictReader(stream)
+    assert float(ethanol["predicted_U0"]) == pytest.approx(-155.0, abs=0.1)

@@ -3,7 +3,7 @@ import shutil
 import pytest
 
 from fullrank.data import MoleculeFeaturizer, QM9Featurizer
-from fullrank.errors import ConfigError, RunError
+from fullrank.errors import ConfigError, ModelError
 from fullrank.serve.models import ServedModel, load_models, usable_interval
 from fullrank.train import Model
 from fullrank.train.model import Histogram
@@ -49,7 +49,7 @@ def test_models_are_called_as_their_file_or_folder_or_as_one_says(models, tmp_pa
     assert list(load_models([str(models.values)])) == [folder.name]
     with pytest.raises(ConfigError, match="'ring'"):
         load_models([str(mailed), f"ring={models.values}"])
-    with pytest.raises(RunError, match="nowhere"):
+    with pytest.raises(ModelError, match="nowhere"):
         load_models([f"ring={tmp_path / 'nowhere.safetensors'}"])
 
 

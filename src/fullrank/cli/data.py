@@ -1,4 +1,4 @@
-"""``fullrank data``: list, prepare, describe and verify data sets."""
+"""``fullrank data``: list, prepare, describe, write and verify data sets."""
 
 import inspect
 from collections.abc import Callable, Iterable, Iterator
@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from fullrank.cli.options import writable
 from fullrank.data import DataError, GraphDataset, known_names, source
 from fullrank.data.cache import data_root, prepared_sets
 from fullrank.data.features import Features
@@ -51,7 +52,7 @@ def list_sets(root: Path | None = _ROOT) -> None:
 
 
 # Not options: the name is an argument, and the others are nested.
-_HIDDEN = ("kind", "name", "structure")
+_HIDDEN = ("kind", "name", "structure", "units")
 
 
 def _options() -> Iterator[inspect.Parameter]:
@@ -88,17 +89,21 @@ def _parameter(option: str, kinds: list[Any]) -> inspect.Parameter:
     )
 
 
-def _of_a_dataset(show: Callable[[GraphDataset], None]) -> None:
-    """Create a command that loads a data set, with the options of all sources."""
+def _of_a_dataset(show: Callable[..., None]) -> None:
+    """Create a command that loads a data set, with the options of all sources and
+    those that the function has itself."""
+    _, *own = inspect.signature(show).parameters.values()
 
     def command(name: str, **options: Any) -> None:
+        others = {parameter.name: options.pop(parameter.name) for parameter in own}
         given = {k: v for k, v in options.items() if v is not None and v != []}
-        show(source(name, **given).load())
+        show(source(name, **given).load(), **others)
 
     first = inspect.Parameter(
         "name", inspect.Parameter.KEYWORD_ONLY, default=_NAME, annotation=str
     )
-    parameters = [first, *_options()]
+    keywords = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in own]
+    parameters = [first, *keywords, *_options()]
     command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     command.__annotations__ = {p.name: p.annotation for p in parameters}
     app.command(show.__name__, help=show.__doc__)(command)
@@ -145,6 +150,24 @@ def describe(dataset: GraphDataset) -> None:
         _print_histogram("word", words, counts[: len(words)])
     _print_targets(found.targets)
     _print_notes(dataset)
+
+
+@_of_a_dataset
+def table(
+    dataset: GraphDataset,
+    output: Path = typer.Option(
+        ..., "--output", "-o", callback=writable, help="The CSV file to write."
+    ),
+    columns: str | None = typer.Option(
+        None, help="Names of the target columns, separated by commas."
+    ),
+) -> None:
+    """Write molecules, targets and split of a set as a table."""
+    from fullrank.data.molecule_table import write_molecule_table
+
+    names = None if columns is None else [name.strip() for name in columns.split(",")]
+    write_molecule_table(dataset, output, names)
+    _print(f"{dataset.name}: {len(dataset):,} rows in {output}")
 
 
 @app.command()

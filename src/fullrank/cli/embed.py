@@ -21,7 +21,8 @@ def embed(
     models_and_input: list[Path] = typer.Argument(
         ...,
         metavar="MODEL... INPUT",
-        help="Model files or run folders, then a table with SMILES.",
+        help="Model files, run folders or names of models such as qm9, then a table "
+        "with SMILES.",
     ),
     output: Path = typer.Option(
         ...,

@@ -13,7 +13,9 @@ app = typer.Typer(add_completion=False)
 @app.command()
 def evaluate(
     runs: list[Path] = typer.Argument(
-        ..., metavar="MODEL...", help="Run folders; with --data also model files."
+        ...,
+        metavar="MODEL...",
+        help="Run folders; with --data also model files and names of models.",
     ),
     part: str = typer.Option(
         "test", help="The part of the split: train, valid or test."

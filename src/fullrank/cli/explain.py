@@ -16,8 +16,8 @@ def explain(
     models_and_input: list[Path] = typer.Argument(
         ...,
         metavar="MODEL... INPUT",
-        help="Model files or run folders (several are an ensemble), then a table with "
-        "SMILES.",
+        help="Model files, run folders or names of models such as qm9 (several are an "
+        "ensemble), then a table with SMILES.",
     ),
     output: Path = typer.Option(
         Path("explanations.html"),

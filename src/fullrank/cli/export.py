@@ -15,8 +15,8 @@ def export(
     models_and_output: list[Path] = typer.Argument(
         ...,
         metavar="MODEL... OUTPUT",
-        help="Model files or run folders (several are an ensemble), then the .onnx "
-        "file to write.",
+        help="Model files, run folders or names of models such as qm9 (several are an "
+        "ensemble), then the .onnx file to write.",
     ),
     quiet: bool = QUIET,
 ) -> None:

@@ -41,8 +41,9 @@ app = typer.Typer(add_completion=False)
 def inspect(
     runs: list[Path] = typer.Argument(
         None,
-        metavar="[RUN]...",
-        help="Run folders of trained models; of several seeds, the first is used.",
+        metavar="[MODEL]...",
+        help="Run folders; with --data also model files and names of models such as "
+        "qm9. Of several seeds, the first is used.",
     ),
     conv: list[str] = typer.Option(
         [],
@@ -76,7 +77,7 @@ def inspect(
     """Show which graphs and neighbourhoods a model cannot distinguish, and how much
     rank its layers keep."""
     if bool(runs) == bool(conv):
-        raise ConfigError("give either run folders, or --conv with --data")
+        raise ConfigError("give either trained models, or --conv with --data")
     given = {
         "name": data,
         "root": root,
@@ -224,37 +225,45 @@ def _trained(
     """The networks of runs by their names, and a data set that all of them read."""
     import torch
 
-    from fullrank.data import load_dataset
-    from fullrank.train.evaluate import load_data, load_model
-    from fullrank.train.run_folder import open_runs
+    from fullrank.data import source
+    from fullrank.train.evaluate import load_data
+    from fullrank.train.model import Model
+    from fullrank.train.run_folder import model_files, open_runs
 
-    runs = [open_runs(folder)[0] for folder in folders]
+    found = {folder: Model.load(model_files(folder)[0]) for folder in folders}
+    first = found[folders[0]].spec
     if "name" in options:
-        structure = runs[0].config.data.structure
-        if structure is not None:
-            options = {"structure": structure, **options}
-        dataset = load_dataset(labelled=False, **options)
+        if first.structure is not None:
+            options = {"structure": first.structure, **options}
+        described = getattr(first.featurizer, "descriptors", ())
+        dataset = source(**options).load(labelled=False, descriptors=described)
+    elif not folders[0].is_dir():
+        raise ConfigError(
+            f"the model {str(folders[0])!r} does not hold the data it was trained on; "
+            f"give a data set or a table with --data"
+        )
     else:
-        dataset = load_data(runs[0], options)
+        dataset = load_data(open_runs(folders[0])[0], options)
     networks = {}
-    for run in runs:
-        model = load_model(run)
+    for folder, model in found.items():
         read = model.spec.node_features, model.spec.edge_features
         if read != (dataset.node_features, dataset.edge_features):
             raise ConfigError(
-                f"the model of {run.path} expects other node and edge features than "
+                f"the model of {folder} expects other node and edge features than "
                 f"those of {dataset.name}"
             )
         if not isinstance(model.network, torch.nn.Module):
-            raise ConfigError(f"the model of {run.path} is not a neural network")
-        networks[run.id] = model.network.cpu()
+            raise ConfigError(f"the model of {folder} is not a neural network")
+        networks[model.spec.run] = model.network.cpu()
     return networks, dataset
 
 
-def _conv_of(folder: Path) -> str:
-    from fullrank.train.run_folder import open_runs
+def _conv_of(model: Path) -> str:
+    from fullrank.train.model import Model
+    from fullrank.train.run_folder import model_files
 
-    return open_runs(folder)[0].config.model.conv
+    network = Model.load(model_files(model)[0]).spec.network
+    return network.get("conv", network.get("name", "graph-net"))
 
 
 def _untrained(

@@ -24,6 +24,7 @@ VERBS = {
     "train": "Train on a table of molecules or by a configuration, or resume a run.",
     "tune": "Search for a better configuration, and train it.",
     "evaluate": "Recompute the metrics of a finished run.",
+    "models": "List the models that come with the package, and show their cards.",
     "predict": "Predict for your own molecules or graphs.",
     "serve": "Serve predictions and the lab as a web page and an HTTP interface.",
     "explain": "Show the contributions of atoms and bonds to a prediction.",

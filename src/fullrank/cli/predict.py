@@ -21,11 +21,17 @@ def predict(
     runs_and_input: list[Path] = typer.Argument(
         ...,
         metavar="MODEL... INPUT",
-        help="Model files or run folders (several are an ensemble), then a CSV or TSV "
-        "file with SMILES, an SDF file, or a folder of graphs.",
+        help="Model files, run folders or names of models such as qm9 (several are an "
+        "ensemble), then a CSV or TSV file with SMILES, an SDF file, or a folder of "
+        "graphs.",
     ),
-    output: Path = typer.Option(
-        ..., "--output", "-o", callback=writable, help="The CSV file to write."
+    output: Path | None = typer.Option(
+        None,
+        "--output",
+        "-o",
+        callback=writable,
+        help="The CSV file to write; by default NAME.predicted.csv in this folder, "
+        "where NAME is that of the input.",
     ),
     smiles: str | None = SMILES_COLUMN,
     columns: str | None = typer.Option(
@@ -60,6 +66,7 @@ def predict(
     *runs, source = runs_and_input
     if not runs:
         raise typer.BadParameter("give a model or run folder, and an input")
+    output = output or Path(f"{source.resolve().stem}.predicted.csv")
     share_cores()
     predictor = load_predictor(runs)
     predictor.batch_size = batch_size or predictor.batch_size

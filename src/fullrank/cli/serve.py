@@ -10,9 +10,9 @@ def serve(
     models: list[str] = typer.Argument(
         None,
         metavar="[MODEL]...",
-        help="Model files or run folders, each a model of its own; NAME=PATH gives one "
-        "a name. A folder with several runs is an ensemble. Without any there is the "
-        "lab.",
+        help="Model files, run folders or names of models such as qm9, each a model of "
+        "its own; NAME=PATH gives one a name. A folder with several runs is an "
+        "ensemble. Without any there is the lab.",
     ),
     host: str = typer.Option("127.0.0.1", help="The address to listen on."),
     port: int = typer.Option(8000, min=0, max=65535, help="The port; 0 for any."),

@@ -45,7 +45,10 @@ def train(
     split_column: str = SPLIT_COLUMN,
     balance: bool = BALANCE,
     start: Path = typer.Option(
-        None, "--from", metavar="MODEL", help="Fine-tune this trained model."
+        None,
+        "--from",
+        metavar="MODEL",
+        help="Fine-tune this trained model, a path or a name.",
     ),
     seeds: int = typer.Option(None, min=1, help="Number of seeds."),
     ensemble: int = typer.Option(

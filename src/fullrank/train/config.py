@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal, NamedTuple, get_args
 import yaml
 from pydantic import (
     BaseModel,
+    BeforeValidator,
     Field,
     NonNegativeFloat,
     NonNegativeInt,
@@ -34,6 +35,7 @@ from fullrank.errors import ConfigError, nearest
 from fullrank.nn import conv_names, network_names
 from fullrank.nn.coefficients.tanh import INITS
 from fullrank.nn.models.graph_net import HEADS, READOUTS
+from fullrank.pretrained import resolve
 from fullrank.train.estimators import ESTIMATORS
 
 # The convolutions that have `model.s`, and the name of their argument.
@@ -56,6 +58,10 @@ RANK_CONVS = ("expc", "combc", *STRUCTURAL)
 NAMED_MODELS = sorted({*network_names(), *ESTIMATORS} - {"graph-net"})
 _OF_NAMED_MODELS = ("name", "args", "layers", "hidden", "dropout")
 FOLDS = ("gin", "fair")
+Start = Annotated[
+    Location,
+    BeforeValidator(lambda at: resolve(at) if isinstance(at, str | Path) else at),
+]
 Seed = Annotated[int, Field(ge=0, lt=2**32)]
 
 
@@ -270,8 +276,12 @@ class TrainingConfig(Options):
         class_weights: ``balanced``, or a weight for each class (multiclass) or for the
             positive label of each target (binary).
         patience: Stop after this many epochs without a better validation metric.
-        start: A model file, or the folder of a run or experiment, whose weights
-            training starts from.
+        start: A model file, the folder of a run or experiment, or the name of a model
+            that comes with the package, whose weights training starts from.
+        references: Regression: whether a linear function of the node features, summed
+            over each graph, is fitted to the training labels first, so that the network
+            learns what it leaves; for properties that grow with a molecule, such as
+            energies.
         precision: Floating-point precision: ``32``, ``64``, ``bf16-mixed`` or
             ``16-mixed``.
         deterministic: Whether to use deterministic operations only.
@@ -284,7 +294,8 @@ class TrainingConfig(Options):
     loss: Literal["mse", "mae", "huber", "cross_entropy"] | None = None
     class_weights: Literal["balanced"] | list[PositiveFloat] | None = None
     patience: PositiveInt | None = None
-    start: Location | None = None
+    start: Start | None = None
+    references: bool | None = None
     precision: Literal["32", "64", "bf16-mixed", "16-mixed"] = "32"
     deterministic: bool = True
     similarity: bool | None = None
@@ -348,6 +359,11 @@ class Config(Options):
             raise ValueError(
                 f"model.conv {self.model.conv} needs structural information; set "
                 f"data.structure, for example to {example}"
+            )
+        if self.training.references and self.model.name in ESTIMATORS:
+            raise ValueError(
+                f"training.references is for networks; model.name {self.model.name} is "
+                f"an estimator"
             )
         processes = self.compute.devices * self.compute.nodes
         if self.training.batch_size % processes:

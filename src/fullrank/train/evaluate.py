@@ -19,11 +19,7 @@ from fullrank.train.task import measure_model
 
 def load_model(run: RunFolder) -> Model:
     """Load the model of a finished run, with the weights of its best epoch."""
-    if run.result is None:
-        raise RunError(
-            f"the run {run.path} is not finished and has no model; resume it with the "
-            f"same command"
-        )
+    run.check_finished()
     return Model.load(run.model_file)
 
 

@@ -1,6 +1,5 @@
 """Evaluate a model on any labelled table, with confidence intervals."""
 
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -8,19 +7,9 @@ import torch
 
 from fullrank.data import CsvSource, GraphDataset, MoleculeFeaturizer
 from fullrank.errors import ConfigError, DataError
+from fullrank.train.bootstrap import RESAMPLES, Estimate, bootstrap
 from fullrank.train.metrics import measure
 from fullrank.train.predict import Predictor
-
-RESAMPLES = 1000
-
-
-@dataclass(frozen=True)
-class Estimate:
-    """A score with the ends of its 95% bootstrap interval; NaN if undefined."""
-
-    value: float
-    low: float
-    high: float
 
 
 def evaluate_table(
@@ -53,15 +42,7 @@ def evaluate_table(
         given = (predictions[rows], labels[rows], graphs[rows])
         return measure(predictor.spec, *given, dataset)
 
-    rng = np.random.default_rng(seed)
-    samples = [
-        measured(torch.from_numpy(rng.integers(0, len(dataset), len(dataset))))
-        for _ in range(resamples)
-    ]
-    return {
-        name: Estimate(value, *_interval([sample[name] for sample in samples]))
-        for name, value in measured(graphs).items()
-    }
+    return bootstrap(measured, len(dataset), resamples, seed)
 
 
 def load_table(
@@ -99,11 +80,3 @@ def _labels(predictor: Predictor, dataset: GraphDataset) -> np.ndarray:
             )
     codes = np.array([known[name] for name in dataset.classes])
     return codes[dataset.labels]
-
-
-def _interval(values: list[float]) -> tuple[float, float]:
-    known = [value for value in values if not np.isnan(value)]
-    if not known:
-        return float("nan"), float("nan")
-    low, high = np.quantile(known, [0.025, 0.975])
-    return float(low), float(high)

@@ -11,7 +11,6 @@ from fullrank.data import GraphDataset
 from fullrank.errors import ConfigError, RunError
 from fullrank.train.config import FOLDS, Config
 from fullrank.train.evaluate import evaluate_ensemble
-from fullrank.train.finetune import model_files
 from fullrank.train.metrics import LOWER_IS_BETTER
 from fullrank.train.run import identify, leading, run_one
 from fullrank.train.run_folder import (
@@ -20,6 +19,7 @@ from fullrank.train.run_folder import (
     Result,
     RunFolder,
     Summary,
+    model_files,
 )
 
 

@@ -166,6 +166,8 @@ class _Path:
             read = atoms.new_zeros(1, 0)
             if network.standardize is not None:
                 read = network.standardize(batch.descriptors.to(atoms.dtype))
+            # Their sum is linear, so each atom contributes its own.
+            self.references = model.node_references(batch.x)[:, column].cpu().numpy()
         self.ends = [atoms, edges, read]
         self.batch = batch
 
@@ -189,7 +191,10 @@ class _Path:
             missing = abs(value - base - parts.total)
             enough = missing <= TOLERANCE * parts.size
             if enough or points >= _MOST_POINTS:
-                return parts
+                return parts._replace(
+                    value=value + self.references.sum(),
+                    atoms=parts.atoms + self.references,
+                )
             points *= 4
 
     def _integral(self, points: int) -> list[np.ndarray]:

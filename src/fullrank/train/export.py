@@ -114,10 +114,12 @@ class _Exported(torch.nn.Module):
         )
         torch._check(graphs >= 1)
         inputs = (x, edge_index, edge_attr, batch, graphs)
-        found = [
-            model.predictions(model.graph_net(*inputs, descriptors=descriptors))
-            for model in map(_as_model, self.models)
-        ]
+        found = []
+        for model in map(_as_model, self.models):
+            output = model.graph_net(*inputs, descriptors=descriptors)
+            if model.spec.references:
+                output = model.add_references(output, x, batch)
+            found.append(model.predictions(output))
         mean = torch.stack(found).double().mean(dim=0)
         return mean if self.calibration is None else self.calibration.calibrated(mean)
 

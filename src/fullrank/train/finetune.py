@@ -1,18 +1,11 @@
 """Fine-tuning: training that starts from a trained model."""
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from fullrank.errors import ConfigError
 from fullrank.train.config import ModelConfig
 from fullrank.train.model import Model, ModelSpec
-from fullrank.train.run_folder import open_runs
-
-
-def model_files(path: Path) -> Sequence[Path]:
-    """The model file of a run, or those of an experiment."""
-    return [path] if path.is_file() else [run.model_file for run in open_runs(path)]
 
 
 def start_from(model: Model, file: Path) -> None:

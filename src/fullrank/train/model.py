@@ -38,11 +38,18 @@ from fullrank.errors import ConfigError, DataError, ModelError
 from fullrank.nn import GraphNet, make_network
 from fullrank.train.config import Config
 from fullrank.train.files import replacing
+from fullrank.train.references import (
+    fit_references,
+    graph_references,
+    node_references,
+    num_references,
+)
 
 Task = Literal["regression", "binary", "multiclass", "tokens"]
 _KEPT = "kept."
 _ROWS_AT_ONCE = 4096
 _BINS = 32  # in histograms of the training labels
+_ROUNDING = 1e-13
 
 
 class Seen(BaseModel):
@@ -96,7 +103,9 @@ class ModelSpec(BaseModel):
         labels: Binary: names of 0 and 1 in the table, if any.
         num_tokens: Tokens: number of tokens.
         mean, std: Regression: mean and standard deviation of each target in the
-            training part.
+            training part, after subtracting references, if any.
+        references: Regression: for each target, the contribution of each category of
+            each node feature, see `fullrank.train.references`; empty without them.
         class_weights: Multiclass: weight of each class; binary: of each positive label.
         batch_size: Number of graphs per training step.
         graphs: Number of graphs in each part of the split.
@@ -126,6 +135,7 @@ class ModelSpec(BaseModel):
     num_tokens: int | None = None
     mean: tuple[float, ...] = ()
     std: tuple[float, ...] = ()
+    references: tuple[tuple[FiniteFloat, ...], ...] = ()
     class_weights: tuple[float, ...] | None = None
     batch_size: int = 64
     graphs: dict[str, int] = {}
@@ -175,6 +185,7 @@ class ModelSpec(BaseModel):
                 raise ModelError(f"{name} is {values} for {wanted} regression targets")
         if not all(std > 0 for std in self.std):
             raise ModelError(f"std is {self.std}; standard deviations must be positive")
+        self._check_references()
         if len(self.distributions) not in (0, len(self.targets)):
             raise ModelError(
                 f"{len(self.distributions)} distributions of labels for "
@@ -183,6 +194,25 @@ class ModelSpec(BaseModel):
         if self.classes and len(self.classes) != self.num_classes:
             raise ModelError(
                 f"{len(self.classes)} names for {self.num_classes} classes"
+            )
+
+    def _check_references(self) -> None:
+        if not self.references:
+            return
+        if self.task != "regression":
+            raise ModelError(f"it has references, which are not for {self.task}")
+        wanted = len(self.targets), num_references(self.node_features)
+        sizes = {len(values) for values in self.references}
+        if (len(self.references), sizes) != (wanted[0], {wanted[1]}) or 0 in wanted:
+            raise ModelError(
+                f"{len(self.references)} rows of {sorted(sizes)} references for "
+                f"{wanted[0]} targets and {wanted[1]} node features"
+            )
+        read = self.network.get("in_channels")
+        if read != _channels(self.node_features):
+            raise ModelError(
+                f"the network reads {read}, but the references are of node features "
+                f"with {_channels(self.node_features)}"
             )
 
 
@@ -205,15 +235,41 @@ class Model(torch.nn.Module):
         for name in ("mean", "std"):
             values = torch.tensor(getattr(spec, name), dtype=torch.float64)
             self.register_buffer(f"target_{name}", values, persistent=False)
+        references = torch.tensor(spec.references or [[]], dtype=torch.float64)
+        self.register_buffer("references", references.T, persistent=False)  # [F, T]
         self.target_mean: Tensor
         self.target_std: Tensor
+        self.references: Tensor
 
     def forward(self, batch: Batch) -> Tensor:
-        """The network's outputs: normalised values, or logits."""
+        """The network's outputs with its references: normalised values, or logits."""
         output = self.network(batch)
+        if self.spec.references:
+            output = self.add_references(output, batch.x, batch.batch)
         if self.spec.task == "tokens":
             return output.unflatten(1, (self.spec.num_tokens or 1, -1))
         return output
+
+    def add_references(self, output: Tensor, x: Tensor, batch: Tensor) -> Tensor:
+        """Add the references to the network's outputs, both normalised.
+
+        The result is in double precision, because sums over atoms are large compared
+        to the residuals.
+
+        Args:
+            output: Outputs of the network, ``[G, T]``.
+            x: Node features, ``[N, columns]``.
+            batch: The graph of each node, ``[N]``.
+        """
+        given = (self.references, self.spec.node_features, x, batch, len(output))
+        return output.double() + graph_references(*given) / self.target_std
+
+    def node_references(self, x: Tensor) -> Tensor:
+        """The contribution of each node to the references, in the targets' units:
+        ``[N, T]``."""
+        if not self.spec.references:
+            return self.target_mean.new_zeros(len(x), self.spec.num_outputs)
+        return node_references(self.references, self.spec.node_features, x)
 
     def fit_descriptors(self, dataset: GraphDataset, train: np.ndarray) -> None:
         """Fit the standardisation of descriptors to the training part."""
@@ -451,7 +507,8 @@ def describe_task(
     """
     labels = dataset.labels[split.train]
     table = config.data if isinstance(config.data, CsvSource) else None
-    mean, std = _moments(dataset, labels) if dataset.task == "regression" else ((), ())
+    references, left = _references(config, dataset, split.train)
+    mean, std = _moments(dataset, left) if dataset.task == "regression" else ((), ())
     spec = ModelSpec(
         run=run,
         dataset=dataset.name,
@@ -470,6 +527,7 @@ def describe_task(
         num_tokens=dataset.num_tokens,
         mean=mean,
         std=std,
+        references=references,
         class_weights=_class_weights(config.training.class_weights, dataset, labels),
         batch_size=config.training.batch_size,
         graphs={part: len(getattr(split, part)) for part in PARTS},
@@ -541,6 +599,17 @@ def _channels(features: Features) -> int | list[int]:
     return features.dim
 
 
+def _references(
+    config: Config, dataset: GraphDataset, train: np.ndarray
+) -> tuple[tuple[tuple[float, ...], ...], np.ndarray]:
+    """The references of each target, if they are wanted, and what they leave of the
+    training labels."""
+    if not config.training.references:
+        return (), dataset.labels[train]
+    references, left = fit_references(dataset, train)
+    return tuple(map(tuple, references.T.tolist())), left
+
+
 def _moments(
     dataset: GraphDataset, labels: np.ndarray
 ) -> tuple[tuple[float, ...], tuple[float, ...]]:
@@ -549,9 +618,9 @@ def _moments(
     for target, column in zip(dataset.targets, labels.T, strict=True):
         if np.isnan(column).all():
             raise DataError(f"no training graph has a value of {target.name!r}")
-    std = np.nanstd(labels, axis=0)
-    # A constant target is only shifted, not scaled.
-    return tuple(np.nanmean(labels, axis=0)), tuple(np.where(std > 0, std, 1.0))
+    mean, std = np.nanmean(labels, axis=0), np.nanstd(labels, axis=0)
+    # A target that is constant up to rounding is only shifted, not scaled.
+    return tuple(mean), tuple(np.where(std > _ROUNDING * np.abs(mean), std, 1.0))
 
 
 def _distributions(dataset: GraphDataset, labels: np.ndarray) -> tuple[Histogram, ...]:

@@ -23,9 +23,8 @@ from fullrank.train.calibration import (
     check_coverage,
 )
 from fullrank.train.domain import notes
-from fullrank.train.evaluate import load_model
 from fullrank.train.model import Model
-from fullrank.train.run_folder import open_runs
+from fullrank.train.run_folder import model_files
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -42,17 +41,13 @@ def load_predictor(models: str | Path | Sequence[str | Path]) -> "Predictor":
     """Load a trained model, or several as an ensemble.
 
     Args:
-        models: Model files, run folders, or the folder of an experiment with several
-            seeds or folds.
+        models: Model files, run folders, the folder of an experiment with several
+            seeds or folds, or names of models that come with the package, such as
+            ``qm9``.
     """
     given = [models] if isinstance(models, (str, Path)) else models
-    return Predictor([model for path in given for model in _models(Path(path))])
-
-
-def _models(path: Path) -> list[Model]:
-    if path.is_file():
-        return [Model.load(path)]
-    return [load_model(run) for run in open_runs(path)]
+    files = [file for model in given for file in model_files(model)]
+    return Predictor([Model.load(file) for file in files])
 
 
 class Predictor:

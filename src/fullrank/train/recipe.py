@@ -11,8 +11,9 @@ from typing import Any, Literal
 from fullrank.data.recognize import Columns, Kind, recognize
 from fullrank.errors import ConfigError
 from fullrank.train.config import Config, parse
-from fullrank.train.finetune import model_files, network_of
+from fullrank.train.finetune import network_of
 from fullrank.train.model import Model
+from fullrank.train.run_folder import model_files
 
 #: The default configuration for tables of molecules.
 RECIPE: dict[str, Any] = {
@@ -74,7 +75,7 @@ def recipe(
         split: ``random`` (the default) or ``scaffold``.
         split_column: The column that contains ``train``, ``valid`` or ``test``.
         balance: Weight classes inversely to their frequency.
-        start: A trained model to start from.
+        start: A trained model to start from, by its path or name.
         changes: Further sections of the configuration, such as ``{"seeds": [1]}``.
     """
     if split is not None and split_column is not None:
@@ -100,12 +101,12 @@ def recipe(
     weights = "balanced" if balance else None
     values["training"] = values["training"] | {"loss": loss, "class_weights": weights}
     if start is not None:
-        values |= _continued(values, Path(start))
+        values |= _continued(values, start)
     config = parse(values).changed(**changes or {})
     return Recipe(config, tuple(_notes(config, found)))
 
 
-def _continued(values: dict[str, Any], start: Path) -> dict[str, Any]:
+def _continued(values: dict[str, Any], start: str | Path) -> dict[str, Any]:
     files = model_files(start)
     lr = values["optimizer"]["lr"] * FINE_TUNING
     return {

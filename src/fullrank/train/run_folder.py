@@ -16,6 +16,7 @@ from pydantic import Field
 
 from fullrank.data import Split
 from fullrank.errors import FullrankError, RunError, quoted
+from fullrank.pretrained import resolve, unknown
 from fullrank.train.config import Config, load_config
 from fullrank.train.environment import Environment
 from fullrank.train.files import Record, remove_leftovers, write_json, write_text
@@ -301,6 +302,14 @@ class RunFolder:
         file = self.path / "result.json"
         return Result.read(file) if file.exists() else None
 
+    def check_finished(self) -> None:
+        """Refuse a run that has no model yet."""
+        if self.result is None:
+            raise RunError(
+                f"the run {self.path} is not finished and has no model; resume it with "
+                f"the same command"
+            )
+
     def begin(
         self, identity: Identity, config: Config, split: Split, here: Environment
     ) -> None:
@@ -384,3 +393,21 @@ def open_runs(folder: str | Path) -> list[RunFolder]:
     """The run in ``folder``, or the runs of the experiment there."""
     experiment = ExperimentFolder(folder)
     return experiment.runs if experiment.exists else [RunFolder.open(folder)]
+
+
+def model_files(model: str | Path) -> list[Path]:
+    """The model files that a path or a name stands for.
+
+    Args:
+        model: A model file, a run folder, the folder of an experiment with several
+            runs, or the name of a model that comes with the package.
+    """
+    path = resolve(model)
+    if not path.exists():
+        raise unknown(model)
+    if path.is_file():
+        return [path]
+    runs = open_runs(path)
+    for run in runs:
+        run.check_finished()
+    return [run.model_file for run in runs]

@@ -1,5 +1,6 @@
 import csv
 import math
+from functools import partial
 
 import numpy as np
 import pytest
@@ -293,3 +294,13 @@ def test_rejected_rows_that_cannot_be_listed_are_still_reported(tmp_path, caplog
     read_smiles_csv(file, ["y"], root=tmp_path / "root", rejected=tmp_path)
     assert "row 3" in caplog.text
     assert f"see {tmp_path}" not in caplog.text
+
+
+def test_units_belong_to_targets(tmp_path):
+    (tmp_path / "t.csv").write_text("smiles,a,b\nC,1,2\n")
+    read = partial(read_smiles_csv, tmp_path / "t.csv", ["a", "b"], root=tmp_path)
+    dataset = read(units={"b": "eV"})
+    assert [target.unit for target in dataset.targets] == ["", "eV"]
+    assert dataset.fingerprint == read().fingerprint
+    with pytest.raises(DataError, match="'c' is not a target"):
+        read(units={"c": "eV"})

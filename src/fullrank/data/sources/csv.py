@@ -44,7 +44,7 @@ from fullrank.data.tables import (
     table_text,
 )
 from fullrank.data.workers import available_cpus, batched, for_each, map_blocks
-from fullrank.errors import DataError
+from fullrank.errors import DataError, nearest
 
 TableTask = Literal["regression", "binary", "multiclass"]
 _PARTS = {"train": 0, "valid": 1, "val": 1, "validation": 1, "test": 2}
@@ -67,6 +67,7 @@ class CsvSource(PathSource):
         labels: ``binary``: the values that stand for 0 and 1, such as ``[inactive,
             active]``.
         smiles: The column of SMILES.
+        units: Units of targets by name, such as ``{logS: log mol/L}``.
         split_column: The column that contains ``train``, ``valid`` or ``test``.
         fragments: ``keep`` all fragments, including salts and solvents, or only the
             ``largest``.
@@ -79,12 +80,24 @@ class CsvSource(PathSource):
     task: TableTask = "regression"
     labels: tuple[str, str] | None = None
     smiles: str = "smiles"
+    units: dict[str, str] | None = None
     split_column: str | None = None
     fragments: Fragments = "keep"
     rejected: Location | None = None
     allow_rejected: bool = False
 
     locations = ("root", "rejected", "allow_rejected")
+
+    @field_validator("units")
+    @classmethod
+    def _of_targets(
+        cls, units: dict[str, str] | None, info: ValidationInfo
+    ) -> dict[str, str] | None:
+        known = info.data.get("targets") or []
+        for name in units or ():
+            if name not in known:
+                raise ValueError(f"{name!r} is not a target{nearest(name, known)}")
+        return units
 
     @field_validator("rejected")
     @classmethod
@@ -121,6 +134,11 @@ class CsvSource(PathSource):
         preparation = _Preparation(self, featurizer)
         graphs = prepared(folder, lambda to: preparation.write_to(to, progress))
         dataset = GraphDataset.described(graphs, source=str(file))
+        if self.units:
+            dataset.targets = tuple(
+                Target(target.name, self.units.get(target.name, ""))
+                for target in dataset.targets
+            )
         rejected = (dataset.notes or {})["rejected"]
         if rejected:
             self._report(rejected, len(dataset) + len(rejected))
