@@ -18,7 +18,18 @@ def dataset(tmp_path_factory):
 def test_what_was_seen_is_that_of_the_training_molecules(dataset):
     chosen = ["CCO", "CSC", "c1ccccc1"]
     train = np.array([SMILES.index(smiles) for smiles in chosen])
-    assert domain.seen_in(dataset, train) == Seen(elements=(6, 8, 16), atoms=(3, 6))
+    assert domain.seen_in(dataset, train) == Seen(
+        elements=(6, 8, 16), atoms=(3, 6), usual_atoms=(3, 6)
+    )
+
+
+def test_usual_sizes_leave_out_one_in_a_hundred(tmp_path):
+    smiles = ["C"] + ["CCCC"] * 300 + ["C" * 9]
+    table = tmp_path / "sizes.csv"
+    table.write_text("smiles,y\n" + "".join(f"{s},1.5\n" for s in smiles))
+    sizes = read_smiles_csv(table, ["y"], root=tmp_path)
+    seen = domain.seen_in(sizes, np.arange(len(smiles)))
+    assert (seen.atoms, seen.usual_atoms) == ((1, 9), (4, 4))
 
 
 def test_notes_name_what_no_training_molecule_has():
@@ -30,6 +41,16 @@ def test_notes_name_what_no_training_molecule_has():
     assert "1 atoms" in found[2]
     assert all(word in found[3] for word in ("N", "Br", "6 atoms", "2 to 4"))
     assert "Og" in found[4]
+
+
+def test_notes_name_sizes_that_are_rare_in_training():
+    seen = Seen(elements=(6,), atoms=(1, 5), usual_atoms=(2, 4))
+    block = Reading(MoleculeFeaturizer())(["C", "CC", "CCCC", "CCCCC", "CCCCCC"])
+    found = domain.notes(seen, block.graphs)
+    assert found[1:3] == [None, None]
+    assert all("99%" in found[i] and "2 to 4" in found[i] for i in (0, 3))
+    assert "99%" not in found[4]
+    assert "1 to 5" in found[4]
 
 
 def test_fingerprints_are_of_training_molecules_and_bounded(dataset, monkeypatch):

@@ -36,11 +36,16 @@ def seen_in(dataset: GraphDataset, train: np.ndarray) -> Seen | None:
         in_training[train] = True
         of_atoms = np.repeat(in_training, graphs.num_nodes)
         elements = tuple(np.unique(_elements(graphs)[of_atoms]).tolist())
-    return Seen(elements=elements, atoms=(int(sizes.min()), int(sizes.max())))
+    low, usual_low, usual_high, high = np.quantile(
+        sizes, [0, 0.005, 0.995, 1], method="inverted_cdf"
+    ).tolist()
+    return Seen(
+        elements=elements, atoms=(low, high), usual_atoms=(usual_low, usual_high)
+    )
 
 
 def notes(seen: Seen, graphs: PackedGraphs) -> list[str | None]:
-    """How each molecule differs from all training molecules, or None."""
+    """How each molecule differs from all or almost all training molecules, or None."""
     found: list[list[str]] = [[] for _ in range(len(graphs))]
     if seen.elements:
         elements = _elements(graphs)
@@ -49,11 +54,14 @@ def notes(seen: Seen, graphs: PackedGraphs) -> list[str | None]:
         pairs = {(int(graph_of_atom[atom]), int(elements[atom])) for atom in new}
         for graph, element in sorted(pairs):
             found[graph].append(f"no training molecule has {_symbol(element)}")
-    smallest, largest = seen.atoms
     sizes = graphs.num_nodes
+    smallest, largest = seen.usual_atoms or seen.atoms
     for graph in np.flatnonzero((sizes < smallest) | (sizes > largest)).tolist():
+        new = not seen.atoms[0] <= sizes[graph] <= seen.atoms[1]
+        bounds = seen.atoms if new else (smallest, largest)
         found[graph].append(
-            f"{sizes[graph]} atoms; training molecules have {smallest} to {largest}"
+            f"{sizes[graph]} atoms; {'' if new else '99% of the '}training molecules "
+            f"have {bounds[0]} to {bounds[1]}"
         )
     return ["; ".join(said) or None for said in found]
 

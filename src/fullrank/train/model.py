@@ -58,12 +58,15 @@ class Seen(BaseModel):
     Attributes:
         elements: Atomic numbers of their elements.
         atoms: Minimum and maximum number of atoms.
+        usual_atoms: The same for 99% of them, without the smallest and the largest;
+            None in files of earlier versions.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     elements: tuple[int, ...]
     atoms: tuple[int, int]
+    usual_atoms: tuple[int, int] | None = None
 
 
 class Histogram(BaseModel):
