@@ -53,6 +53,12 @@ def test_models_are_called_as_their_file_or_folder_or_as_one_says(models, tmp_pa
         load_models([f"ring={tmp_path / 'nowhere.safetensors'}"])
 
 
+def test_models_that_come_with_the_package_are_served_by_name():
+    found = load_models(["solubility", "barrier=bbb"])
+    assert list(found) == ["solubility", "barrier"]
+    assert found["barrier"].spec.targets[0].name == "p_np"
+
+
 def test_intervals_are_there_where_they_can_be(models):
     values, ring = load_models([f"a={models.values}", f"b={models.ring}"]).values()
     assert usable_interval(values, None) == 90
