@@ -57,11 +57,11 @@ def notes(seen: Seen, graphs: PackedGraphs) -> list[str | None]:
     sizes = graphs.num_nodes
     smallest, largest = seen.usual_atoms or seen.atoms
     for graph in np.flatnonzero((sizes < smallest) | (sizes > largest)).tolist():
-        new = not seen.atoms[0] <= sizes[graph] <= seen.atoms[1]
-        bounds = seen.atoms if new else (smallest, largest)
+        low, high, share = smallest, largest, "99% of the "
+        if not seen.atoms[0] <= sizes[graph] <= seen.atoms[1]:
+            (low, high), share = seen.atoms, ""
         found[graph].append(
-            f"{sizes[graph]} atoms; {'' if new else '99% of the '}training molecules "
-            f"have {bounds[0]} to {bounds[1]}"
+            f"{sizes[graph]} atoms; {share}training molecules have {low} to {high}"
         )
     return ["; ".join(said) or None for said in found]
 

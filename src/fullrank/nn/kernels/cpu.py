@@ -4,7 +4,7 @@ They iterate over the pairs node by node, in the order given by ``ptr``, finish 
 block before the next, and accumulate results instead of storing intermediate ones.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 from typing import Any
 
@@ -14,7 +14,7 @@ from torch import Tensor
 
 from fullrank.nn.functional import take_rows
 from fullrank.nn.kernels import sums
-from fullrank.nn.kernels.autograd import Kernel, register
+from fullrank.nn.kernels.autograd import Kernel, Operator, register
 from fullrank.nn.kernels.portable import (
     add_edge_rows,
     edge_rows_backward,
@@ -343,7 +343,7 @@ class CombineMLPSum(MLPSum):
         )  # fmt: skip
 
 
-OPERATORS = {
+OPERATORS: dict[Callable[..., Tensor], Operator] = {
     function: register("cpu", function, kernel)
     for function, kernel in (
         (sums.weighted_rows, _WeightedRows),

@@ -5,13 +5,14 @@ what takes several torch operations; matrix products are torch's. ExpC* and Comb
 without edge features keep nothing. ``python -m fullrank.nn.kernels`` builds the loops.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from fullrank.nn.kernels import sums
-from fullrank.nn.kernels.autograd import Kernel, register
+from fullrank.nn.kernels.autograd import Kernel, Operator, register
 from fullrank.nn.kernels.cpu import CombineMLPSum, ExpandMLPSum, MLPSum
 from fullrank.nn.kernels.loops import call
 from fullrank.nn.kernels.portable import add_edge_rows
@@ -104,7 +105,7 @@ def _is_sum(a_dst, a_src, x_src, edge_attr, a_edge, x_edge, w1, *_) -> bool:
     return edge_attr is None and w1 is None
 
 
-OPERATORS = {
+OPERATORS: dict[Callable[..., Tensor], Operator] = {
     function: register("native", function, kernel)
     for function, kernel in (
         (sums.outer_product_sum, _OuterProductSum),
