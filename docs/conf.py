@@ -1,6 +1,6 @@
 """Settings of the site: ``make docs`` builds it into ``docs/_build/html``.
 
-``FULLRANK_DOCS_QUICK=1`` leaves the notebooks as they are written, without running them.
+``FULLRANK_DOCS_QUICK=1`` shows the notebooks as they are written, without running them.
 """
 
 import os
@@ -14,7 +14,6 @@ sys.path[:0] = [str(HERE / "_site"), str(HERE.parent / "src")]
 
 import generate  # noqa: E402
 import notebooks  # noqa: E402
-
 from pydantic import BaseModel  # noqa: E402
 
 from fullrank.version import __version__  # noqa: E402

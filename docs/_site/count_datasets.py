@@ -45,14 +45,18 @@ def count(name: str, **options) -> dict:
 
 
 def _rounded(values: dict) -> dict:
-    return {k: float(f"{v:.6g}") if isinstance(v, float) else v for k, v in values.items()}
+    return {
+        k: float(f"{v:.6g}") if isinstance(v, float) else v for k, v in values.items()
+    }
 
 
 def _features(features: Features) -> str:
     if features.kind == "none":
         return "none"
     shown = ", ".join(features.names[:12])
-    return f"{features.dim} {features.kind}: {shown}{', …' if features.dim > 12 else ''}"
+    return (
+        f"{features.dim} {features.kind}: {shown}{', …' if features.dim > 12 else ''}"
+    )
 
 
 def main() -> None:

@@ -19,8 +19,8 @@ INVENTORIES = {
     "networkx": "https://networkx.org/documentation/stable/",
 }
 
-#: Names in signatures that have no page: those of packages without an inventory, aliases
-#: of types, and bases that are not public.
+#: Names in signatures that have no page: those of packages without an inventory,
+#: aliases of types, and bases that are not public.
 NITPICK_IGNORE = [
     (r"py:.*", r"(pydantic|annotated_types|lightning|sklearn|rdkit|optuna|rich)\..*"),
     (r"py:.*", r"numpy\._typing\..*|numpy\.\w*int\d*|numpy\.float\d+|npt\..*"),
@@ -35,8 +35,9 @@ NITPICK_IGNORE = [
 
 #: Stands above the table that ``fullrank expressiveness`` writes.
 EXPRESSIVENESS = (
-    "Pairs of graphs that untrained networks distinguish. [Beyond 1-WL](../beyond-1wl.md) "
-    "explains the rows, the protocol and where the graphs come from."
+    "Pairs of graphs that untrained networks distinguish. "
+    "[Beyond 1-WL](../beyond-1wl.md) explains the rows, the protocol and where the "
+    "graphs come from."
 )
 
 Row = tuple[str, ...]
@@ -158,10 +159,16 @@ def _keys() -> str:
     for key, default, meaning in documented_keys():
         section = key.split(".")[0]
         source, colon, rest = meaning.partition(": ")
-        known = colon and section == "data" and all(map(str.isidentifier, source.split(", ")))
+        known = (
+            colon
+            and section == "data"
+            and all(map(str.isidentifier, source.split(", ")))
+        )
         if known:
             for kind in source.split(", "):
-                sections.setdefault(f"data: {kind}", []).append(_key(key, default, rest))
+                sections.setdefault(f"data: {kind}", []).append(
+                    _key(key, default, rest)
+                )
         else:
             where = section if "." in key else "the experiment"
             sections.setdefault(where, []).append(_key(key, default, meaning))
@@ -173,7 +180,9 @@ def _keys() -> str:
         "their values, and `--set KEY=VALUE` changes one.\n"
     )
     for section, rows in sections.items():
-        text += f"\n## {_title(section)}\n\n{_table(('key', 'default', 'meaning'), rows)}\n"
+        text += (
+            f"\n## {_title(section)}\n\n{_table(('key', 'default', 'meaning'), rows)}\n"
+        )
     return text
 
 
@@ -216,7 +225,11 @@ def _datasets() -> Iterator[tuple[str, str]]:
             f"[{name}]({name}.md)",
             about,
             *(
-                (f"{found['graphs']:,}", f"{found['nodes']:.1f}", f"{found['edges']:.1f}")
+                (
+                    f"{found['graphs']:,}",
+                    f"{found['nodes']:.1f}",
+                    f"{found['edges']:.1f}",
+                )
                 if (found := counted.get(name))
                 else ("", "", "")
             ),
@@ -294,8 +307,8 @@ def _where(name: str) -> str:
     if name.startswith("ogbg-"):
         return (
             "Downloaded from the Open Graph Benchmark, or read from a mirror "
-            "(`--mirror`, `$FULLRANK_MIRROR`) or an unpacked folder (`--folder`). Needs "
-            "`pip install 'fullrank[ogb]'`.\n"
+            "(`--mirror`, `$FULLRANK_MIRROR`) or an unpacked folder (`--folder`). "
+            "Needs `pip install 'fullrank[ogb]'`.\n"
         )
     if name.startswith("python"):
         return (

@@ -16,7 +16,7 @@ import sphobjinv
 FOLDER = Path(__file__).parent / "inventories"
 Entry = tuple[str, str, str]  # name, role, address
 
-#: ``module``: the pages of its public classes and functions are ``generated/NAME.html``.
+#: Modules whose classes and functions have the pages ``generated/NAME.html``.
 GENERATED = {
     "torch_geometric": [
         "torch_geometric.data",
@@ -63,9 +63,7 @@ SINGLE: dict[str, list[Entry]] = {
         ),
         *(
             (f"collections.abc.{name}", "class", f"library/collections.abc.html#{name}")
-            for name in (
-                "Callable Collection Hashable Iterable Iterator Mapping Sequence Set"
-            ).split()
+            for name in ("Callable", "Iterable", "Iterator", "Mapping", "Sequence")
         ),
         *(
             (f"typing.{name}", role, f"library/typing.html#typing.{name}")
@@ -82,16 +80,32 @@ SINGLE: dict[str, list[Entry]] = {
         ("pathlib.Path", "class", "library/pathlib.html#pathlib.Path"),
         ("abc.ABC", "class", "library/abc.html#abc.ABC"),
         ("enum.Enum", "class", "library/enum.html#enum.Enum"),
-        ("contextlib.ContextDecorator", "class", "library/contextlib.html#contextlib.ContextDecorator"),
+        (
+            "contextlib.ContextDecorator",
+            "class",
+            "library/contextlib.html#contextlib.ContextDecorator",
+        ),
         ("fractions.Fraction", "class", "library/fractions.html#fractions.Fraction"),
     ],
     "numpy": [
-        ("numpy.ndarray", "class", "reference/generated/numpy.ndarray.html#numpy.ndarray"),
+        (
+            "numpy.ndarray",
+            "class",
+            "reference/generated/numpy.ndarray.html#numpy.ndarray",
+        ),
         ("numpy.dtype", "class", "reference/generated/numpy.dtype.html#numpy.dtype"),
-        ("numpy.random.Generator", "class", "reference/random/generator.html#numpy.random.Generator"),
+        (
+            "numpy.random.Generator",
+            "class",
+            "reference/random/generator.html#numpy.random.Generator",
+        ),
     ],
     "pandas": [
-        ("pandas.DataFrame", "class", "reference/api/pandas.DataFrame.html#pandas.DataFrame"),
+        (
+            "pandas.DataFrame",
+            "class",
+            "reference/api/pandas.DataFrame.html#pandas.DataFrame",
+        ),
     ],
     "networkx": [
         (name, "class", "reference/classes/graph.html#networkx.Graph")
@@ -106,7 +120,9 @@ def generated(module: str) -> Iterator[Entry]:
         importlib.import_module(module)
     ):
         found = getattr(importlib.import_module(module), name)
-        if name.startswith("_") or not (inspect.isclass(found) or inspect.isfunction(found)):
+        if name.startswith("_") or not (
+            inspect.isclass(found) or inspect.isfunction(found)
+        ):
             continue
         root = module.split(".")[0]
         if not found.__module__.startswith(root):

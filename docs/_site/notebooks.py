@@ -14,7 +14,7 @@ figure.figsize: 6.4, 3.2
 figure.constrained_layout.use: True
 axes.spines.top: False
 axes.spines.right: False
-axes.prop_cycle: cycler("color", ["0072B2", "D55E00", "009E73", "CC79A7", "E69F00", "56B4E9"])
+axes.prop_cycle: cycler("color", ["0072B2", "D55E00", "009E73", "CC79A7", "E69F00"])
 font.size: 10
 legend.frameon: False
 svg.fonttype: none
@@ -40,6 +40,7 @@ def prepare(build: Path) -> None:
         "PYTHONWARNINGS": "ignore",
         "COLUMNS": "88",
         "NO_COLOR": "1",
-        "TERM": "dumb",
+        "TTY_COMPATIBLE": "0",  # no progress bars, although IPython has a terminal
+        "TTY_INTERACTIVE": "0",
     }
     os.environ.setdefault("OMP_NUM_THREADS", "1")
