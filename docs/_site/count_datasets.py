@@ -27,9 +27,9 @@ def count(name: str, **options) -> dict:
     classes = found.class_counts
     return {
         "graphs": found.num_graphs,
-        "nodes": round(found.mean_nodes, 3),
+        "nodes": round(found.mean_nodes, 6),
         "largest": int(found.sizes.max()),
-        "edges": round(found.mean_edges, 3),
+        "edges": round(found.mean_edges, 6),
         "undirected": found.undirected,
         "self_loops": found.self_loops,
         "degree": round(float(np.average(degrees, weights=found.degrees)), 3),

@@ -155,7 +155,7 @@ def _plain(text: str) -> str:
 def _keys() -> str:
     from fullrank.train.config import documented_keys
 
-    sections: dict[str, list[Row]] = {}
+    sections: dict[str, list[Row]] = {"data": []}
     for key, default, meaning in documented_keys():
         section = key.split(".")[0]
         source, colon, rest = meaning.partition(": ")
