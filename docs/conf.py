@@ -22,7 +22,6 @@ QUICK = os.environ.get("FULLRANK_DOCS_QUICK", "") not in ("", "0")
 
 project = "fullrank"
 author = "the authors of fullrank"
-copyright = "MIT licence"
 version = release = __version__
 
 extensions = [
@@ -43,7 +42,7 @@ templates_path = ["_templates"]
 language = "en"
 highlight_language = "none"
 nitpicky = True
-suppress_warnings = ["config.cache"]
+suppress_warnings = ["config.cache", "toc.empty_glob"]
 
 # Markdown as GitHub shows it.
 myst_enable_extensions = ["colon_fence", "deflist", "dollarmath", "fieldlist"]
@@ -94,6 +93,7 @@ html_css_files = ["site.css"]
 html_favicon = "_static/favicon.svg"
 html_copy_source = False
 html_show_sourcelink = False
+html_show_copyright = False
 html_theme_options = {
     "logo": {"text": "fullrank"},
     "header_links_before_dropdown": 5,
@@ -101,7 +101,7 @@ html_theme_options = {
     "navbar_end": ["theme-switcher"],
     "navbar_persistent": ["search-button"],
     "secondary_sidebar_items": ["page-toc"],
-    "footer_start": ["copyright"],
+    "footer_start": [],
     "footer_end": ["theme-version"],
     "show_nav_level": 1,
     "navigation_depth": 2,
@@ -110,6 +110,7 @@ html_theme_options = {
     "pygments_light_style": "a11y-high-contrast-light",
     "pygments_dark_style": "a11y-high-contrast-dark",
 }
+html_context = {"default_mode": "auto"}
 html_sidebars = {"index": []}
 copybutton_prompt_text = r">>> |\.\.\. |\$ "
 copybutton_prompt_is_regexp = True

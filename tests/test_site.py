@@ -37,20 +37,7 @@ SOME = [
 ]
 
 
-@pytest.fixture(scope="module")
-def quick_site(tmp_path_factory):
-    return build(tmp_path_factory.mktemp("site"), quick=True)
-
-
-@pytest.fixture(scope="module")
-def full_site(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("site")
-    build(folder, quick=False, builder="doctest")
-    return build(folder, quick=False)
-
-
-def check_links(site):
-    found = pages(site)
+def check_links(site, found):
     for name, page in found.items():
         for link in page.links:
             address = urlsplit(link)
@@ -65,8 +52,8 @@ def check_links(site):
                 assert unquote(address.fragment) in anchors, f"{name}: {link}"
 
 
-def check_nothing_is_foreign(site):
-    for name, page in pages(site).items():
+def check_nothing_is_foreign(site, found):
+    for name, page in found.items():
         for address in page.loaded:
             assert not re.match(r"(https?:)?//", address), f"{name} loads {address}"
     assert foreign_addresses_in_styles(site) == []
@@ -82,7 +69,7 @@ def check_in_a_browser(site, names, profile):
                 .map(image => image.src)"""
             )
             assert broken == [], name
-            said = browser.get_log("browser")
+            said = [e for e in browser.get_log("browser") if e["level"] != "INFO"]
             assert said == [], f"{name}: {said}"
             events = [
                 json.loads(entry["message"])["message"]
@@ -112,35 +99,35 @@ def _wait_for(browser, selector):
     WebDriverWait(browser, 60).until(lambda page: page.execute_script(script))
 
 
-def test_links_of_the_site_lead_somewhere(quick_site):
-    check_links(quick_site)
-
-
-def test_nothing_is_loaded_from_another_host(quick_site):
-    check_nothing_is_foreign(quick_site)
-
-
-def test_every_command_key_and_data_set_has_its_place(quick_site):
-    built = pages(quick_site)
+def check_that_all_is_there(site, found):
     for verb in VERBS:
-        assert f"generated/commands/{verb}.html" in built
+        assert f"generated/commands/{verb}.html" in found
     for name in known_names():
-        assert f"generated/datasets/{name}.html" in built
-    text = (quick_site / "generated" / "keys.html").read_text("utf-8")
+        assert f"generated/datasets/{name}.html" in found
+    text = (site / "generated" / "keys.html").read_text("utf-8")
     for key in documented_keys():
         assert key.key in text
 
 
-def test_some_pages_in_a_browser(quick_site, tmp_path):
-    check_in_a_browser(quick_site, SOME, tmp_path / "profile")
+def test_the_quick_form(tmp_path):
+    """One test, since each process of the suite would build the site again."""
+    site = build(tmp_path, quick=True)
+    found = pages(site)
+    check_that_all_is_there(site, found)
+    check_links(site, found)
+    check_nothing_is_foreign(site, found)
+    check_in_a_browser(site, SOME, tmp_path / "profile")
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(1800)
-def test_every_page_in_a_browser(full_site, tmp_path):
-    check_links(full_site)
-    check_nothing_is_foreign(full_site)
-    check_in_a_browser(full_site, list(pages(full_site)), tmp_path / "profile")
+@pytest.mark.timeout(3600)
+def test_every_page_of_the_full_site(tmp_path):
+    build(tmp_path, quick=False, builder="doctest")
+    site = build(tmp_path, quick=False)
+    found = pages(site)
+    check_links(site, found)
+    check_nothing_is_foreign(site, found)
+    check_in_a_browser(site, list(found), tmp_path / "profile")
 
 
 @pytest.mark.parametrize("name", MODULES)
