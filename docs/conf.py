@@ -42,7 +42,7 @@ templates_path = ["_templates"]
 language = "en"
 highlight_language = "none"
 nitpicky = True
-suppress_warnings = ["config.cache", "toc.empty_glob"]
+suppress_warnings = ["config.cache"]
 
 # Markdown as GitHub shows it.
 myst_enable_extensions = ["colon_fence", "deflist", "dollarmath", "fieldlist"]

@@ -109,6 +109,7 @@ def check_that_all_is_there(site, found):
         assert key.key in text
 
 
+@pytest.mark.timeout(1200)
 def test_the_quick_form(tmp_path):
     """One test, since each process of the suite would build the site again."""
     site = build(tmp_path, quick=True)

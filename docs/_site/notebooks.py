@@ -8,6 +8,7 @@ IPYTHON = """\
 c = get_config()
 c.InlineBackend.figure_formats = {"svg"}
 c.HistoryManager.enabled = False
+c.Application.log_level = 40
 """
 MATPLOTLIB = """\
 figure.figsize: 6.4, 3.2
