@@ -1,8 +1,13 @@
 """``fullrank quickstart`` as a person runs it, on few molecules."""
 
-import pytest
+import importlib
+from pathlib import Path
 
-from fullrank.cli.main import main
+import pytest
+import typer
+
+from fullrank.cli.main import VERBS, main
+from fullrank.cli.quickstart import next_commands
 from fullrank.train import RunFolder
 
 
@@ -24,3 +29,22 @@ def test_trains_compares_and_reports(tmp_path, monkeypatch, capsys):
     for name in ("GIN-0", "ExpC-1", "ExpC-4", "ExpC-16"):
         assert name in output
         assert f"{name}, valid" in page
+    best = min(RunFolder.all_in(tmp_path / "runs"), key=lambda r: r.result.test["mae"])
+    assert f"inspect {Path('runs') / best.path.name}" in output
+    assert f"fullrank inspect runs/{best.path.name}" in page
+    assert str(tmp_path) not in page
+
+
+def test_the_next_commands_exist():
+    commands = next_commands("fullrank", Path("runs/RUN"))
+    assert len(commands) == 3
+    for command in commands:
+        _, verb, *arguments = command.split()
+        assert verb in VERBS
+        options = {flag for p in options_of(verb) for flag in p.opts}
+        assert {a for a in arguments if a.startswith("-")} <= options
+
+
+def options_of(verb):
+    app = importlib.import_module(f"fullrank.cli.{verb}").app
+    return typer.main.get_command(app).params

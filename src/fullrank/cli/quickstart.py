@@ -1,5 +1,8 @@
 """``fullrank quickstart``: four models on real molecules, in minutes."""
 
+import os
+import shutil
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -52,8 +55,35 @@ def quickstart(
     ranks = {name: _ranks(run, dataset) for name, run in done.items()}
     _show({name: finished_result(run) for name, run in done.items()}, ranks)
     page = runs / "quickstart.html"
-    write_training_report(page, TITLE, done, {RANKS: ranks})
+    best = min(done.values(), key=lambda run: finished_result(run).test["mae"] or 0.0)
+    # A page may be passed on, so it names no folders of this machine.
+    shown = next_commands("fullrank", Path(runs.name) / best.path.name)
+    write_training_report(page, TITLE, done, {RANKS: ranks}, shown)
     print(f"report: {page.resolve()}")
+    _show_next(next_commands(_program(), best.path))
+
+
+def next_commands(program: str, run: Path) -> dict[str, str]:
+    """Three commands to try after the quick start, each with what it does."""
+    return {
+        f"{program} inspect {run}": "what the best of these models cannot distinguish",
+        f"{program} serve {run}": "a page that predicts, and the lab in the browser",
+        f"{program} train molecules.csv --target COLUMN": "your own table of molecules",
+    }
+
+
+def _program() -> str:
+    """How to call this program from here; ``make run`` leaves it in ``.venv``."""
+    if shutil.which("fullrank"):
+        return "fullrank"
+    return os.path.relpath(Path(sys.executable).parent / "fullrank")
+
+
+def _show_next(commands: Mapping[str, str]) -> None:
+    console = Console(highlight=False)
+    console.print("\nWhat to try next:")
+    for command, about in commands.items():
+        console.print(f"  {command}\n      {about}", markup=False, soft_wrap=True)
 
 
 def _ranks(run: "RunFolder", dataset: "GraphDataset") -> str:

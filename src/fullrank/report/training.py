@@ -32,6 +32,7 @@ def write_training_report(
     title: str,
     runs: Mapping[str, RunFolder],
     extra: Mapping[str, Mapping[str, str]] | None = None,
+    following: Mapping[str, str] | None = None,
 ) -> None:
     """Write a self-contained page about finished runs on one data set.
 
@@ -40,6 +41,7 @@ def write_training_report(
         title: Title of the page.
         runs: The run of each model, by displayed name.
         extra: Further columns of the table, with a cell for each model.
+        following: Commands to try next, each with what it does.
     """
     results = {name: finished_result(run) for name, run in runs.items()}
     first, result = next(iter(runs.values())), next(iter(results.values()))
@@ -54,6 +56,9 @@ def write_training_report(
         Section("Results", [_table(results, unit, extra or {}), Text(CHANCE)]),
         Section("Learning curves", [Figure(_curves(runs, result.metric, unit))]),
     ]
+    if following:
+        rows = [[command, about] for command, about in following.items()]
+        sections.append(Section("What to try next", [Table(["command", ""], rows)]))
     machine = first.environment
     where = {
         "commit": machine.commit or "not from a repository",
