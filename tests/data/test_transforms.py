@@ -3,8 +3,8 @@ import torch
 from torch_geometric.data import Batch, Data
 from torch_geometric.transforms import Compose
 
-from fullrank.data.continuous_structure import continuous_structure
 from fullrank.data.packed.graphs import Graph, PackedGraphs
+from fullrank.data.pair_structure import continuous_structure
 from fullrank.data.structure import structural_colors
 from fullrank.data.transforms import AddContinuousStructure, AddStructuralColors
 from fullrank.errors import DataError

@@ -43,7 +43,7 @@ from fullrank.data.tables import TableReader, open_table
 from fullrank.errors import DataError
 
 if TYPE_CHECKING:
-    from fullrank.data.continuous_structure import continuous_structure
+    from fullrank.data.pair_structure import continuous_structure
     from fullrank.data.sources.in_memory import from_graphs
     from fullrank.data.structure import StructuralColors, structural_colors
     from fullrank.data.transforms import AddContinuousStructure, AddStructuralColors
@@ -105,7 +105,7 @@ _MODULES = {
     "AddContinuousStructure": "transforms",
     "AddStructuralColors": "transforms",
     "StructuralColors": "structure",
-    "continuous_structure": "continuous_structure",
+    "continuous_structure": "pair_structure",
     "from_graphs": "sources.in_memory",
     "structural_colors": "structure",
 }

@@ -8,11 +8,11 @@ from torch_geometric.data import Data
 from torch_geometric.data.datapipes import functional_transform
 from torch_geometric.transforms import BaseTransform
 
-from fullrank.data.continuous_structure import (
+from fullrank.data.packed.graphs import PackedGraphs
+from fullrank.data.pair_structure import (
     ContinuousStructure,
     continuous_structure,
 )
-from fullrank.data.packed.graphs import PackedGraphs
 from fullrank.data.structure import Mark, StructuralColors, structural_colors
 from fullrank.errors import DataError
 
@@ -99,7 +99,7 @@ class AddContinuousStructure(BaseTransform):
     r"""Add numbers that describe its structure to every edge and node.
 
     They are the random-walk probabilities, distance, common neighbours, ring and
-    resistance of :mod:`fullrank.data.continuous_structure`, which
+    resistance of :mod:`fullrank.data.pair_structure`, which
     :class:`fullrank.nn.ContinuousStructureCoefficients` reads. Edge (u, v) receives
     those of the pair (v, u) as ``edge_color``, node v those of (v, v) as
     ``node_color``.

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fullrank.data.continuous_structure import continuous_structure
+from fullrank.data.pair_structure import continuous_structure
 from fullrank.errors import DataError
 from fullrank.lab.graphs.families import decalin, shrikhande_graph
 
