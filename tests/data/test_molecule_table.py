@@ -53,5 +53,15 @@ def test_what_is_no_table_of_molecules(tmp_path):
     with pytest.raises(DataError, match="not a set of molecules"):
         write_molecule_table(from_graphs([graph]), tmp_path / "out.csv")
     dataset = table(tmp_path, "smiles,a\nC,1\n", ["a"])
+    for name, columns in (
+        ("in.csv", ["b"]),
+        ("out.parquet", None),
+        ("o.csv", ["smiles"]),
+    ):
+        with pytest.raises(
+            DataError, match=name if columns != ["smiles"] else "smiles"
+        ):
+            write_molecule_table(dataset, tmp_path / name, columns)
+    assert (tmp_path / "in.csv").read_text() == "smiles,a\nC,1\n"
     with pytest.raises(DataError, match="2 names .x, y. for 1 targets"):
         write_molecule_table(dataset, tmp_path / "out.csv", ["x", "y"])

@@ -8,7 +8,7 @@ import pytest
 
 import fullrank
 from fullrank.data.featurizers import MoleculeFeaturizer
-from fullrank.errors import ModelError
+from fullrank.errors import ModelError, RunError
 from fullrank.pretrained import FOLDER, model_file, names, resolve
 from fullrank.pretrained.cards import card
 from fullrank.train import Model, load_config
@@ -149,3 +149,20 @@ def test_nothing_private_is_in_the_files():
             content = file.read_bytes()
             for secret in (b"/home/", b"/work/", b"/root", b"/tmp/", b"/Users/"):
                 assert secret not in content, file.name
+
+
+def test_a_folder_that_hides_a_model_is_named(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "qm9").mkdir()
+    with pytest.raises(RunError, match="qm9.*hides the model"):
+        model_files("qm9")
+
+
+def test_stereo_and_radicals_keep_the_energy_and_are_noted():
+    smiles = ["CC(O)CCCCC", "C[C@H](O)CCCCC", "CC(C)CCCC[CH]C"]
+    found = fullrank.load("qm9").predict(smiles)
+    plain, chiral, _ = found["predicted_U0"]
+    assert chiral == pytest.approx(plain, abs=0.05)
+    assert not isinstance(found["note"][0], str)
+    assert "chirality" in found["note"][1]
+    assert "radical" in found["note"][2]

@@ -254,7 +254,10 @@ def _trained(
             )
         if not isinstance(model.network, torch.nn.Module):
             raise ConfigError(f"the model of {folder} is not a neural network")
-        networks[model.spec.run] = model.network.cpu()
+        name = model.spec.run + " without its references" * bool(model.spec.references)
+        if name in networks:
+            raise ConfigError(f"{folder} is the model of the same run, {name}, again")
+        networks[name] = model.network.cpu()
     return networks, dataset
 
 

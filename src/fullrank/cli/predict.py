@@ -12,6 +12,7 @@ from fullrank.cli.options import (
     share_cores,
     writable,
 )
+from fullrank.errors import ConfigError
 
 app = typer.Typer(add_completion=False)
 
@@ -31,7 +32,7 @@ def predict(
         "-o",
         callback=writable,
         help="The CSV file to write; by default NAME.predicted.csv in this folder, "
-        "where NAME is that of the input.",
+        "where NAME is that of the input, unless it exists.",
     ),
     smiles: str | None = SMILES_COLUMN,
     columns: str | None = typer.Option(
@@ -66,7 +67,10 @@ def predict(
     *runs, source = runs_and_input
     if not runs:
         raise typer.BadParameter("give a model or run folder, and an input")
-    output = output or Path(f"{source.resolve().stem}.predicted.csv")
+    if output is None:
+        output = Path(f"{source.resolve().stem}.predicted.csv")
+        if output.exists() and not resume:
+            raise ConfigError(f"{output} exists already; name the output with -o")
     share_cores()
     predictor = load_predictor(runs)
     predictor.batch_size = batch_size or predictor.batch_size

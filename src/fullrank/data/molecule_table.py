@@ -34,6 +34,13 @@ def write_molecule_table(
         )
     given = "graph.split" in dataset.graphs.arrays
     header = ["smiles", *targets, *(["split"] if given else [])]
+    repeated = sorted({name for name in header if header.count(name) > 1})
+    if repeated:
+        raise DataError(f"the table would have several columns {', '.join(repeated)}")
+    if file.suffix.lower() not in (".csv", ".tsv"):
+        raise DataError(f"a table is a .csv or .tsv file, got {str(file)!r}")
+    if file.exists():
+        raise DataError(f"{str(file)!r} exists already; give another name")
     with file.open("w", encoding="utf-8", newline="") as stream:
         stream.write(table_text([header], delimiter_of(file)))
         for start in range(0, len(dataset), _ROWS_AT_ONCE):

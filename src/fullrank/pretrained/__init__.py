@@ -34,7 +34,7 @@ def resolve(model: str | Path) -> Path:
     """
     path = Path(model)
     if not path.exists() and str(model) in names():
-        return model_file(str(model))
+        return FOLDER / f"{model}.safetensors"
     return path
 
 

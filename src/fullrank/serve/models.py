@@ -88,7 +88,7 @@ class Prediction(BaseModel):
         smiles: The molecule as given.
         values: The numbers, by column; empty if there is a reason.
         similarity: Similarity to the most similar training molecule, between 0 and 1.
-        note: How the molecule differs from all training molecules.
+        note: How the molecule differs from all or almost all training molecules.
         reason: Why there is no prediction.
     """
 
@@ -206,8 +206,9 @@ def load_models(given: Sequence[str]) -> dict[str, Predictor]:
     """Load models by name.
 
     Args:
-        given: Model files or run folders, as ``PATH``, named after the file or folder,
-            or as ``NAME=PATH``. The runs of an experiment's folder form an ensemble.
+        given: Model files, run folders or names of models that come with the package,
+            as ``PATH``, named after the file or folder, or as ``NAME=PATH``. The runs
+            of an experiment's folder form an ensemble.
     """
     found: dict[str, Predictor] = {}
     for text in given:

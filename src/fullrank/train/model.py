@@ -60,6 +60,8 @@ class Seen(BaseModel):
         atoms: Minimum and maximum number of atoms.
         usual_atoms: The same for 99% of them, without the smallest and the largest;
             None in files of earlier versions.
+        node_categories, edge_categories: Categories that occur in each column of their
+            features; empty in files of earlier versions.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -67,6 +69,8 @@ class Seen(BaseModel):
     elements: tuple[int, ...]
     atoms: tuple[int, int]
     usual_atoms: tuple[int, int] | None = None
+    node_categories: tuple[tuple[int, ...], ...] = ()
+    edge_categories: tuple[tuple[int, ...], ...] = ()
 
 
 class Histogram(BaseModel):
@@ -156,7 +160,7 @@ class ModelSpec(BaseModel):
     @property
     def main_metric(self) -> str:
         """The metric that chooses the best epoch; with several regression targets, the
-        error in units of each target's standard deviation."""
+        error in units of `std`, which references make smaller."""
         several = self.task == "regression" and len(self.targets) > 1
         return "std_mae" if several else self.metric
 

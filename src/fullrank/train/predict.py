@@ -164,7 +164,8 @@ class Predictor:
             if block.similarity is not None:
                 _append(cells, block.similarity.round(4).tolist())
             if self.spec.seen is not None:
-                _append(cells, notes(self.spec.seen, block.graphs))
+                names = self.spec.node_features.names, self.spec.edge_features.names
+                _append(cells, notes(self.spec.seen, block.graphs, *names))
             found = iter(cells)
         empty = [None] * (len(self.all_columns(interval)) - 1)
         return [

@@ -9,7 +9,9 @@ number), it learns what they leave:
     y_G = \sum_{v \in G} \mathbf{r}^\top \mathbf{x}_v + b + \varepsilon_G
 
 where :math:`\mathbf{x}_v` is the node's one-hot categories or numbers. The references
-are the least squares solution of minimal norm on the training graphs.
+are the least squares solution of minimal norm on the training graphs. The categories of
+a column add up to one for each node, so this solution spreads a constant per node over
+the columns; a category that does not occur in training has the mean of its column.
 """
 
 import numpy as np
@@ -22,7 +24,7 @@ from fullrank.errors import ConfigError
 _GRAPHS_AT_ONCE = 2048
 # Of the largest eigenvalue: smaller ones are zero, but for rounding.
 _SMALLEST_EIGENVALUE = 1e-12
-_ROUNDING = 1e-9
+_LINEAR = 1e-9
 
 
 def num_references(features: Features) -> int:
@@ -105,6 +107,7 @@ def fit_references(
     each = zip(dataset.targets, squares, products, strict=True)
     solved = [_solve(target.name, *equations) for target, *equations in each]
     references = np.stack(solved, axis=1)[:-1]
+    _fill_unseen(references, squares[:, -1, :-1].T, features)
     table = torch.from_numpy(references)
     linear = np.concatenate(
         [sums(train[start : start + _GRAPHS_AT_ONCE], table) for start in places]
@@ -112,10 +115,24 @@ def fit_references(
     return references, _without_rounding(labels - linear, labels)
 
 
+def _fill_unseen(
+    references: np.ndarray, counts: np.ndarray, features: Features
+) -> None:
+    """Give categories that do not occur the mean reference of their column."""
+    last = np.cumsum(features.cardinalities, dtype=int)
+    for stop, size in zip(last, features.cardinalities, strict=True):
+        column = slice(stop - size, stop)
+        nodes = counts[column].sum(axis=0)
+        mean = (references[column] * counts[column]).sum(axis=0) / np.maximum(nodes, 1)
+        references[column] = np.where(counts[column] > 0, references[column], mean)
+
+
 def _without_rounding(left: np.ndarray, labels: np.ndarray) -> np.ndarray:
     """What is left, as a constant where the target is linear: rounding errors would be
     learned otherwise."""
-    linear = np.nanstd(left, axis=0) <= _ROUNDING * np.nanstd(labels, axis=0)
+    if np.isnan(left).all(axis=0).any():  # which the caller reports
+        return left
+    linear = np.nanstd(left, axis=0) <= _LINEAR * np.nanstd(labels, axis=0)
     constant = np.where(np.isnan(left), np.nan, np.nanmean(left, axis=0))
     return np.where(linear, constant, left)
 

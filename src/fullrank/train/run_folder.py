@@ -16,7 +16,7 @@ from pydantic import Field
 
 from fullrank.data import Split
 from fullrank.errors import FullrankError, RunError, quoted
-from fullrank.pretrained import resolve, unknown
+from fullrank.pretrained import names, resolve, unknown
 from fullrank.train.config import Config, load_config
 from fullrank.train.environment import Environment
 from fullrank.train.files import Record, remove_leftovers, write_json, write_text
@@ -407,7 +407,15 @@ def model_files(model: str | Path) -> list[Path]:
         raise unknown(model)
     if path.is_file():
         return [path]
-    runs = open_runs(path)
+    try:
+        runs = open_runs(path)
+    except RunError as error:
+        if str(model) not in names():
+            raise
+        raise RunError(
+            f"{error}; it hides the model {str(model)!r} that comes with fullrank: "
+            f"rename it, or run the program in another folder"
+        ) from None
     for run in runs:
         run.check_finished()
     return [run.model_file for run in runs]

@@ -64,6 +64,16 @@ def test_gradients_by_one_argument_at_a_time(kernels, name):
 
 
 @every_kernel
+@pytest.mark.parametrize("name", LAYERS)
+def test_gradients_without_any_pair(kernels, name):
+    conv = LAYERS[name](edge_dim=3, add_self_loops=False).double()
+    x, none = graph()[0].double().requires_grad_(), torch.zeros(2, 0, dtype=torch.long)
+    with backend(kernels):
+        conv(x, none, torch.zeros(0, 3).double()).sum().backward()
+    assert not x.grad.any()
+
+
+@every_kernel
 @every_sum
 def test_operators_pass_opcheck(kernels, name):
     args, truth = SUMS[name]()

@@ -105,7 +105,7 @@ def edge_rows_backward(
     for k in coefficient_groups(weight):
         flat = weight[k].flatten(0, 1)
         grad_weight[k] += (outer_products(m[:, k], attr).t() @ grad).view_as(weight[k])
-        products = (grad @ flat.t()).view(len(m), -1, attr.size(1))
+        products = (grad @ flat.t()).view(len(m), *weight[k].shape[:2])
         grad_m[:, k] += (products @ attr[:, :, None]).squeeze(2)
         if grad_attr is not None:
             grad_attr += (m[:, None, k] @ products).squeeze(1)
