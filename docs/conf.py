@@ -83,7 +83,7 @@ intersphinx_mapping = {
 intersphinx_timeout = 1
 
 # Equations are drawn by a MathJax that is a part of the site: one file, no fonts.
-mathjax_path = "tex-svg.js"
+mathjax_path = "tex-svg-full.js"  # with all extensions, such as boldsymbol
 mathjax3_config = {"svg": {"fontCache": "global"}}
 
 html_theme = "pydata_sphinx_theme"

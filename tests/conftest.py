@@ -17,6 +17,16 @@ settings.register_profile("fullrank", deadline=None)
 settings.load_profile("fullrank")
 
 
+def pytest_collection_modifyitems(items):
+    """Begin with the tests that may take longest: at the end, others would wait."""
+
+    def limit(item):
+        marker = item.get_closest_marker("timeout")
+        return marker.args[0] if marker else 0
+
+    items.sort(key=limit, reverse=True)
+
+
 @pytest.fixture(scope="session", autouse=True)
 def root_of_session(tmp_path_factory):
     """Keep prepared sets out of the user's cache; tests of a session share them."""

@@ -32,6 +32,7 @@ SOME = [
     "generated/datasets/qm9.html",
     "api/nn.html",
     "generated/api/fullrank.nn.ExpandingConv.html",
+    "generated/api/fullrank.nn.StructuralCoefficients.html",
     "api/definitions.html",
     "_modules/fullrank/nn/functional.html",
 ]
