@@ -207,6 +207,8 @@ def measure(w: Workload, quick: bool = False) -> Iterator[Row]:
     if quick:
         w = replace(w, graphs=(w.graphs + 1) // 2)
     device = "cuda" if torch.cuda.is_available() else "cpu"
+    # Layers compiled for another workload count towards the limit of recompilations.
+    torch.compiler.reset()
     x, edge_index, edge_attr = w.build()
     given = [t.to(device) for t in (x, edge_index, edge_attr) if t is not None]
     n, pairs = len(x), edge_index.size(1) + len(x)
@@ -264,9 +266,10 @@ def run(
         task = progress.add_task("", total=len(chosen))
         for w in chosen:
             progress.update(task, description=w.title)
-            rows += measure(w, quick)
+            found = list(measure(w, quick))
+            console.print(_table(w.title, found), "")
+            rows += found
             progress.advance(task)
-    console.print(_table(rows))
     console.print(
         f"One layer, forward and backward, float32, {_device()}"
         f"{', half the graphs, few repetitions' if quick else ''}. "
@@ -274,8 +277,8 @@ def run(
         "× floor: time in multiples of the unavoidable matrix products."
     )
     if json_file is not None:
-        found = Layers(provenance(), _device(), rows)
-        json_file.write_text(json.dumps(asdict(found), indent=1) + "\n")
+        result = Layers(provenance(), _device(), rows)
+        json_file.write_text(json.dumps(asdict(result), indent=1) + "\n")
     return rows
 
 
@@ -286,19 +289,13 @@ def _device() -> str:
     return f"{torch.get_num_threads()} threads, {loops} compiled loops"
 
 
-def _table(rows: list[Row]) -> Table:
-    table = Table(box=None, pad_edge=False)
-    for column in ("workload", "implementation"):
-        table.add_column(column, no_wrap=True)
+def _table(title: str, rows: list[Row]) -> Table:
+    table = Table(title=title, title_justify="left", box=None, pad_edge=False)
+    table.add_column("implementation", no_wrap=True)
     for column in ("ms", "peak MB", "saved MB", "faster", "× floor"):
         table.add_column(column, justify="right")
-    previous = None
     for row in rows:
-        workload = f"{row.workload}, d={row.width}, s={row.s}"
-        if previous not in (None, workload):
-            table.add_section()
         table.add_row(
-            "" if workload == previous else workload,
             row.implementation,
             f"{row.ms:.1f}",
             f"{row.peak_mb:.1f}",
@@ -306,5 +303,4 @@ def _table(rows: list[Row]) -> Table:
             "" if row.times_reference is None else f"{row.times_reference:.2f}",
             "" if row.times_floor is None else f"{row.times_floor:.2f}",
         )
-        previous = workload
     return table

@@ -4,7 +4,7 @@ They iterate over the pairs node by node, in the order given by ``ptr``, finish 
 block before the next, and accumulate results instead of storing intermediate ones.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -36,6 +36,17 @@ def blocks(ptr: Tensor, width: int, itemsize: int) -> Iterator[tuple[slice, slic
         cuts.pop()  # trailing nodes without pairs do not form a block
     for first, last in pairwise([0, *cuts, size]):
         yield slice(first, last), slice(int(ptr[first]), int(ptr[last]))
+
+
+def scratch(ranges: Sequence[tuple[slice, slice]], like: Tensor, *widths: int):
+    """Return memory that all blocks of pairs use in turn, one tensor per width."""
+    rows = max(e.stop - e.start for _, e in ranges)
+    return [like.new_empty(rows, width) for width in widths]
+
+
+def fit(memory: Tensor, e: slice) -> Tensor:
+    """Return the part of :func:`scratch` memory that a block needs."""
+    return memory[: e.stop - e.start]
 
 
 def weighted_bags(
@@ -171,9 +182,19 @@ class MLPSum(Kernel):
         active.copy_(z.sign_())
 
     @staticmethod
-    def take_gradients(grad: Tensor, dst: Tensor, active: Tensor) -> Tensor:
-        """Return the gradients of the pairs' ``z``."""
-        return take_rows(grad, dst).mul_(active.to(grad.dtype))
+    def take_gradients(
+        grad: Tensor, dst: Tensor, active: Tensor, grad_bias: Tensor, out: Tensor
+    ) -> None:
+        """Write the gradients of the pairs' ``z``, and add up those of its bias."""
+        torch.index_select(grad, 0, dst, out=out).mul_(active.to(grad.dtype))
+        grad_bias += _sum_columns(out)
+
+    @staticmethod
+    def gate_(grad_y: Tensor, y: Tensor, grad_bias: Tensor) -> Tensor:
+        """Return the gradient of a ReLU's input, and add up that of its bias."""
+        grad_y = relu_gate(grad_y, y)
+        grad_bias += _sum_columns(grad_y)
+        return grad_y
 
 
 class ExpandMLPSum(MLPSum):
@@ -188,18 +209,17 @@ class ExpandMLPSum(MLPSum):
         return [active, values.new_empty(src.size(0) if keep else 0, bias1.size(0))]
 
     @staticmethod
-    def first_layer(rows, m, attr, edge_weight, bias, src, out=None):
-        """The first layer's output for one block of pairs."""
-        y = weighted_bags(rows, rows_of(src, m.size(1)), None, m)
-        y = add_edge_rows(y, m, attr, edge_weight)
-        return torch.add(y, bias, out=y if out is None else out).relu_()
+    def first_layer(y, rows, m, attr, edge_weight, bias, src):
+        """Write the first layer's output for one block of pairs."""
+        sums = weighted_bags(rows, rows_of(src, m.size(1)), None, m)
+        torch.add(add_edge_rows(sums, m, attr, edge_weight), bias, out=y).relu_()
 
     @staticmethod
-    def weigh_backward(grad_y, rows, m, src, ptr):
-        """The gradients of the rows of a block of nodes, and of ``m``."""
+    def weigh_backward(grad_y, rows, m, src, ptr, grad_m, grad_values, size, nodes):
+        """Write the gradients of ``m`` and of the rows of a block of nodes."""
         pairs = torch.arange(len(src))
-        grad_m = coefficient_gradient(grad_y, rows, pairs, src, m.size(1))
-        return sum_by_node(grad_y, pairs, ptr, m), grad_m
+        grad_m.copy_(coefficient_gradient(grad_y, rows, pairs, src, m.size(1)))
+        return put(grad_values, size, nodes, sum_by_node(grad_y, pairs, ptr, m))
 
     @classmethod
     def forward(
@@ -209,10 +229,14 @@ class ExpandMLPSum(MLPSum):
         active, hidden = kept
         rows = values.flatten(0, 1)
         out = values.new_zeros(size, len(bias2))
-        for _, e in blocks(ptr, max(len(bias1), len(bias2)), rows.itemsize):
-            attr, to = part(edge_attr, e), hidden[e] if len(hidden) else None
-            y = cls.first_layer(rows, m[e], attr, edge_weight, bias1, src[e], to)
-            z = torch.addmm(bias2, y, weight2.t())
+        ranges = list(blocks(ptr, max(len(bias1), len(bias2)), rows.itemsize))
+        recompute = 0 if len(hidden) else len(bias1)
+        ys, zs = scratch(ranges, values, recompute, len(bias2))
+        for _, e in ranges:
+            y, z = hidden[e] if len(hidden) else fit(ys, e), fit(zs, e)
+            attr = part(edge_attr, e)
+            cls.first_layer(y, rows, m[e], attr, edge_weight, bias1, src[e])
+            torch.addmm(bias2, y, weight2.t(), out=z)
             cls.add_messages(out, z, dst[e], active[e])
         return out
 
@@ -228,20 +252,26 @@ class ExpandMLPSum(MLPSum):
         grad_edge, grad_bias1, grad_weight2, grad_bias2 = _zeros_like(
             edge_weight, bias1, weight2, bias2
         )
-        for nodes, e in blocks(ptr, max(len(bias1), len(bias2)), rows.itemsize):
+        ranges = list(blocks(ptr, max(len(bias1), len(bias2)), rows.itemsize))
+        recompute = 0 if len(hidden) else len(bias1)
+        ys, grad_ys, grad_zs = scratch(
+            ranges, values, recompute, len(bias1), len(bias2)
+        )
+        for nodes, e in ranges:
             m_e, attr, u = m[e], part(edge_attr, e), src[e]
-            if len(hidden):
-                y = hidden[e]
+            y, grad_y, grad_z = fit(ys, e), fit(grad_ys, e), fit(grad_zs, e)
+            if recompute:
+                cls.first_layer(y, rows, m_e, attr, edge_weight, bias1, u)
             else:
-                y = cls.first_layer(rows, m_e, attr, edge_weight, bias1, u)
-            grad_z = cls.take_gradients(grad, dst[e], active[e])
+                y = hidden[e]
+            cls.take_gradients(grad, dst[e], active[e], grad_bias2, grad_z)
             grad_weight2.addmm_(grad_z.t(), y)
-            grad_bias2 += _sum_columns(grad_z)
-            grad_y = relu_gate(grad_z @ weight2, y)
-            grad_bias1 += _sum_columns(grad_y)
+            torch.mm(grad_z, weight2, out=grad_y)
+            grad_y = cls.gate_(grad_y, y, grad_bias1)
             local = ptr[nodes.start : nodes.stop + 1] - e.start
-            of_nodes, grad_m[e] = cls.weigh_backward(grad_y, rows, m_e, u, local)
-            grad_values = put(grad_values, len(values), nodes, of_nodes)
+            grad_values = cls.weigh_backward(
+                grad_y, rows, m_e, u, local, grad_m[e], grad_values, len(values), nodes
+            )
             if attr is not None:
                 edge_rows_backward(
                     grad_y, m_e, attr, edge_weight,
@@ -317,12 +347,11 @@ class CombineMLPSum(MLPSum):
             else:
                 y, active = kept[0][e], kept[1][e]
                 a = CombineMLPSum._coefficients(a_dst, a_src, attr, a_edge, u, v)
-                grad_z = cls.take_gradients(grad, v, active)
+                grad_z = grad.new_empty(active.shape)
+                cls.take_gradients(grad, v, active, grad_b2, grad_z)
                 grad_w2.addmm_(grad_z.t(), y)
-                grad_b2 += _sum_columns(grad_z)
-                grad_y = relu_gate(grad_z @ w2, y)
+                grad_y = cls.gate_(grad_z @ w2, y, grad_b1)
                 grad_w1.addmm_(grad_y.t(), a * x)
-                grad_b1 += _sum_columns(grad_y)
                 grad_z = grad_y @ w1
             grad_x = grad_z * a
             grad_a = torch.ops.aten.tanh_backward(grad_z.mul_(x), a)

@@ -109,13 +109,14 @@ void outer_sum_backward(const T *grad, const T *x, const T *m, const I *src,
   });
 }
 
-// y = ReLU(y + bias + sum over k of m_k values[src, k])
+// y = ReLU(y + bias + sum over k of m_k values[src, k]), with y = 0 if empty
 template <class T>
-void expand(T *y, const T *values, const T *m, const T *bias, const I *src, I n, I s,
-            I d, I threads) {
+void expand(T *y, const T *values, const T *m, const T *bias, const I *src, I empty,
+            I n, I d, I s, I threads) {
 #pragma omp parallel for num_threads(threads)
   for (I e = 0; e < n; e++) {
     T *row = y + e * d;
+    if (empty) std::memset(row, 0, sizeof(T) * d);
     const T *w = m + e * s, *v = values + src[e] * s * d;
     I k = 0;
     for (; k + 4 <= s; k += 4, v += 4 * d)
@@ -175,18 +176,38 @@ void add_messages(T *out, const T *z, const I *dst, int8_t *active, I n, I d,
   });
 }
 
-// out = grad[dst] where active, else 0
+// out = grad[dst] where active, else 0; sum += the sum of its rows
 template <class T>
-void take_gradients(T *out, const T *grad, const I *dst, const int8_t *active, I n, I d,
-                    I threads) {
-#pragma omp parallel for num_threads(threads)
-  for (I e = 0; e < n; e++) {
-    const T *row = grad + dst[e] * d;
-    const int8_t *flags = active + e * d;
-    T *to = out + e * d;
+void take_gradients(T *out, const T *grad, const I *dst, const int8_t *active, T *sum,
+                    I n, I d, I threads) {
+  by_columns(d, threads, [=](I first, I last) {
+    for (I e = 0; e < n; e++) {
+      const T *row = grad + dst[e] * d;
+      const int8_t *flags = active + e * d;
+      T *to = out + e * d;
 #pragma omp simd
-    for (I c = 0; c < d; c++) to[c] = flags[c] ? row[c] : 0;
-  }
+      for (I c = first; c < last; c++) {
+        to[c] = flags[c] ? row[c] : 0;
+        sum[c] += to[c];
+      }
+    }
+  });
+}
+
+// grad = 0 where the output y of a ReLU is not positive; sum += the sum of its rows
+template <class T>
+void relu_gate(T *grad, const T *y, T *sum, I n, I d, I threads) {
+  by_columns(d, threads, [=](I first, I last) {
+    for (I e = 0; e < n; e++) {
+      const T *row = y + e * d;
+      T *to = grad + e * d;
+#pragma omp simd
+      for (I c = first; c < last; c++) {
+        to[c] = row[c] <= 0 ? 0 : to[c]; // as torch, also for NaN
+        sum[c] += to[c];
+      }
+    }
+  });
 }
 
 #define EXPORT(NAME)                                                                   \
@@ -201,4 +222,5 @@ EXPORT(expand)
 EXPORT(expand_backward)
 EXPORT(add_messages)
 EXPORT(take_gradients)
+EXPORT(relu_gate)
 }

@@ -47,30 +47,34 @@ class _MLPSum(MLPSum):
         call("add_messages", out, z, dst, active, *z.shape)
 
     @staticmethod
-    def take_gradients(grad, dst, active):
-        out = grad.new_empty(active.shape)
-        call("take_gradients", out, grad, dst, active, *out.shape)
-        return out
+    def take_gradients(grad, dst, active, grad_bias, out):
+        call("take_gradients", out, grad, dst, active, grad_bias, *out.shape)
+
+    @staticmethod
+    def gate_(grad_y, y, grad_bias):
+        call("relu_gate", grad_y, y, grad_bias, *y.shape)
+        return grad_y
 
 
 class _ExpandMLPSum(_MLPSum, ExpandMLPSum):
     @staticmethod
-    def first_layer(rows, m, attr, edge_weight, bias, src, out=None):
-        y = rows.new_empty(len(src), len(bias)) if out is None else out
-        add_edge_rows(y.zero_(), m, attr, edge_weight)
+    def first_layer(y, rows, m, attr, edge_weight, bias, src):
+        if attr is not None:
+            add_edge_rows(y.zero_(), m, attr, edge_weight)
         rows, m, bias = _contiguous(rows, m, bias)
-        call("expand", y, rows, m, bias, src, len(src), m.size(1), len(bias))
-        return y
+        call("expand", y, rows, m, bias, src, int(attr is None), *y.shape, m.size(1))
 
     @staticmethod
-    def weigh_backward(grad_y, rows, m, src, ptr):
-        nodes, s, d = len(ptr) - 1, m.size(1), grad_y.size(1)
+    def weigh_backward(grad_y, rows, m, src, ptr, grad_m, grad_values, size, nodes):
+        s, d = m.size(1), grad_y.size(1)
         rows, m = _contiguous(rows, m)
-        of_nodes, grad_m = rows.new_empty(nodes, s, d), torch.empty_like(m)
+        if grad_values is None:
+            grad_values = rows.new_empty(size, s, d)
         call(
-            "expand_backward", of_nodes, grad_y, rows, m, src, ptr, grad_m, nodes, s, d
-        )
-        return of_nodes, grad_m
+            "expand_backward", grad_values[nodes], grad_y, rows, m, src, ptr, grad_m,
+            len(ptr) - 1, s, d,
+        )  # fmt: skip
+        return grad_values
 
 
 class _CombineMLPSum(_MLPSum, CombineMLPSum):
