@@ -68,6 +68,8 @@ WORKLOADS = [
     Workload("molecules+edges", 64, 18, 19, 256, 4, edge_dim=5),
     Workload("dense", 32, 74, 2470, 180, 4),
     Workload("hubs", 64, 430, 500, 256, 4, hub_degree=300),
+    Workload("2,000 nodes", 1, 2000, 4000, 64, 4),
+    Workload("20,000 nodes", 1, 20_000, 100_000, 64, 4),
 ]
 
 _COMPILED, _PLAIN, _FLOOR = " (compiled)", " (plain)", "floor of "

@@ -51,7 +51,7 @@ class Workload:
 
 
 WORKLOADS = {
-    "molecules": Workload("QM9, d=256, s=4, 4 layers", 256, 4, 64, 640, 320),
+    "molecules": Workload("QM9, d=256, s=4, 4 layers", 256, 4, 64, 2560, 320),
     "dense": Workload("COLLAB-like, d=180, s=4, 3 layers", 180, 3, 32, 64, 32),
 }
 

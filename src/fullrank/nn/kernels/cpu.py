@@ -176,9 +176,14 @@ class MLPSum(Kernel):
     """What the two layers' sums of an MLP's outputs share."""
 
     @staticmethod
-    def add_messages(out: Tensor, z: Tensor, dst: Tensor, active: Tensor) -> None:
-        """Add ReLU(z) to the destinations, and note where it is positive."""
-        out.index_add_(0, dst, z.relu_())
+    def add_messages(
+        out: Tensor, z: Tensor, y: Tensor, weight: Tensor, bias: Tensor, dst: Tensor,
+        active: Tensor,
+    ) -> None:  # fmt: skip
+        """Add the messages ReLU(weight y + bias) to the destinations, and note where
+        they are positive; ``z`` is memory for them."""
+        torch.addmm(bias, y, weight.t(), out=z).relu_()
+        out.index_add_(0, dst, z)
         active.copy_(z.sign_())
 
     @staticmethod
@@ -236,8 +241,7 @@ class ExpandMLPSum(MLPSum):
             y, z = hidden[e] if len(hidden) else fit(ys, e), fit(zs, e)
             attr = part(edge_attr, e)
             cls.first_layer(y, rows, m[e], attr, edge_weight, bias1, src[e])
-            torch.addmm(bias2, y, weight2.t(), out=z)
-            cls.add_messages(out, z, dst[e], active[e])
+            cls.add_messages(out, z, y, weight2, bias2, dst[e], active[e])
         return out
 
     @classmethod
@@ -325,7 +329,8 @@ class CombineMLPSum(MLPSum):
                 continue
             hidden, active = kept
             y = torch.addmm(b1, z, w1.t(), out=hidden[e]).relu_()
-            cls.add_messages(out, torch.addmm(b2, y, w2.t()), v, active[e])
+            z = y.new_empty(len(v), width)
+            cls.add_messages(out, z, y, w2, b2, v, active[e])
         return out
 
     @classmethod

@@ -1,9 +1,11 @@
 // The loops of native.py. Pairs are sorted as ptr says, arrays are contiguous. Threads
-// share the pairs or, where several pairs add to one row, the columns: no sum depends
-// on the number of threads.
+// share the pairs or, where several pairs add to one row, the rows or the columns: no
+// sum depends on the number of threads.
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <omp.h>
+#include <vector>
 
 using I = int64_t;
 
@@ -34,6 +36,29 @@ template <class Body> void by_columns(I width, I threads, Body body) {
 #pragma omp parallel for num_threads(threads) schedule(static, 1)
   for (I first = 0; first < width; first += step)
     body(first, first + step < width ? first + step : width);
+}
+
+// Calls body(e) for the pairs in order; those of a destination are one thread's.
+template <class Body> void by_destination(const I *dst, I n, I threads, Body body) {
+#pragma omp parallel num_threads(threads)
+  {
+    const I mine = omp_get_thread_num(), all = omp_get_num_threads();
+    for (I e = 0; e < n; e++)
+      if (dst[e] % all == mine) body(e);
+  }
+}
+
+// Calls body(e, partial), which adds a row of width d, and adds up all these rows.
+template <class T, class Body>
+void by_pairs(T *sum, I n, I d, I threads, Body body) {
+  const I size = 256, chunks = (n + size - 1) / size;
+  std::vector<T> partial(chunks * d);
+#pragma omp parallel for num_threads(threads)
+  for (I chunk = 0; chunk < chunks; chunk++)
+    for (I e = chunk * size; e < n && e < (chunk + 1) * size; e++)
+      body(e, partial.data() + chunk * d);
+  for (I chunk = 0; chunk < chunks; chunk++)
+    for (I c = 0; c < d; c++) sum[c] += partial[chunk * d + c];
 }
 
 // out[dst] += tanh(a_dst + a_src) * x
@@ -146,32 +171,44 @@ void expand_backward(T *of_nodes, const T *grad, const T *values, const T *m,
     T *sums = of_nodes + v * s * d;
     std::memset(sums, 0, sizeof(T) * s * d);
     for (I e = ptr[v]; e < ptr[v + 1]; e++) {
-      const T *g = grad + e * d, *rows = values + src[e] * s * d;
-      for (I k = 0; k < s; k++) {
-        const T w = m[e * s + k], *row = rows + k * d;
-        T *sum = sums + k * d, product = 0;
-#pragma omp simd reduction(+ : product)
-        for (I c = 0; c < d; c++) sum[c] += w * g[c], product += g[c] * row[c];
-        grad_m[e * s + k] = product;
+      const T *g = grad + e * d, *w = m + e * s, *row = values + src[e] * s * d;
+      T *sum = sums, *products = grad_m + e * s;
+      I k = 0;
+      for (; k + 4 <= s; k += 4, sum += 4 * d, row += 4 * d) {
+        T p0 = 0, p1 = 0, p2 = 0, p3 = 0;
+#pragma omp simd reduction(+ : p0, p1, p2, p3)
+        for (I c = 0; c < d; c++) {
+          sum[c] += w[k] * g[c], p0 += g[c] * row[c];
+          sum[d + c] += w[k + 1] * g[c], p1 += g[c] * row[d + c];
+          sum[2 * d + c] += w[k + 2] * g[c], p2 += g[c] * row[2 * d + c];
+          sum[3 * d + c] += w[k + 3] * g[c], p3 += g[c] * row[3 * d + c];
+        }
+        products[k] = p0, products[k + 1] = p1;
+        products[k + 2] = p2, products[k + 3] = p3;
+      }
+      for (; k < s; k++, sum += d, row += d) {
+        T p = 0;
+#pragma omp simd reduction(+ : p)
+        for (I c = 0; c < d; c++) sum[c] += w[k] * g[c], p += g[c] * row[c];
+        products[k] = p;
       }
     }
   }
 }
 
-// out[dst] += ReLU(z); active says where it is positive
+// out[dst] += ReLU(z + bias); active says where it is positive
 template <class T>
-void add_messages(T *out, const T *z, const I *dst, int8_t *active, I n, I d,
-                  I threads) {
-  by_columns(d, threads, [=](I first, I last) {
-    for (I e = 0; e < n; e++) {
-      const T *row = z + e * d;
-      T *sum = out + dst[e] * d;
-      int8_t *flags = active + e * d;
+void add_messages(T *out, const T *z, const T *bias, const I *dst, int8_t *active, I n,
+                  I d, I threads) {
+  by_destination(dst, n, threads, [=](I e) {
+    const T *row = z + e * d;
+    T *sum = out + dst[e] * d;
+    int8_t *flags = active + e * d;
 #pragma omp simd
-      for (I c = first; c < last; c++) {
-        flags[c] = !(row[c] <= 0);
-        sum[c] += row[c] < 0 ? 0 : row[c];
-      }
+    for (I c = 0; c < d; c++) {
+      const T message = row[c] + bias[c];
+      flags[c] = !(message <= 0);
+      sum[c] += message < 0 ? 0 : message; // NaN stays NaN
     }
   });
 }
@@ -180,32 +217,27 @@ void add_messages(T *out, const T *z, const I *dst, int8_t *active, I n, I d,
 template <class T>
 void take_gradients(T *out, const T *grad, const I *dst, const int8_t *active, T *sum,
                     I n, I d, I threads) {
-  by_columns(d, threads, [=](I first, I last) {
-    for (I e = 0; e < n; e++) {
-      const T *row = grad + dst[e] * d;
-      const int8_t *flags = active + e * d;
-      T *to = out + e * d;
+  by_pairs(sum, n, d, threads, [=](I e, T *partial) {
+    const T *row = grad + dst[e] * d;
+    const int8_t *flags = active + e * d;
+    T *to = out + e * d;
 #pragma omp simd
-      for (I c = first; c < last; c++) {
-        to[c] = flags[c] ? row[c] : 0;
-        sum[c] += to[c];
-      }
+    for (I c = 0; c < d; c++) {
+      to[c] = flags[c] ? row[c] : 0;
+      partial[c] += to[c];
     }
   });
 }
 
 // grad = 0 where the output y of a ReLU is not positive; sum += the sum of its rows
-template <class T>
-void relu_gate(T *grad, const T *y, T *sum, I n, I d, I threads) {
-  by_columns(d, threads, [=](I first, I last) {
-    for (I e = 0; e < n; e++) {
-      const T *row = y + e * d;
-      T *to = grad + e * d;
+template <class T> void relu_gate(T *grad, const T *y, T *sum, I n, I d, I threads) {
+  by_pairs(sum, n, d, threads, [=](I e, T *partial) {
+    const T *row = y + e * d;
+    T *to = grad + e * d;
 #pragma omp simd
-      for (I c = first; c < last; c++) {
-        to[c] = row[c] <= 0 ? 0 : to[c]; // as torch, also for NaN
-        sum[c] += to[c];
-      }
+    for (I c = 0; c < d; c++) {
+      to[c] = row[c] <= 0 ? 0 : to[c]; // as torch, also for NaN
+      partial[c] += to[c];
     }
   });
 }

@@ -43,8 +43,9 @@ class _OuterProductSum(Kernel):
 
 class _MLPSum(MLPSum):
     @staticmethod
-    def add_messages(out, z, dst, active):
-        call("add_messages", out, z, dst, active, *z.shape)
+    def add_messages(out, z, y, weight, bias, dst, active):
+        torch.mm(y, weight.t(), out=z)
+        call("add_messages", out, z, bias.contiguous(), dst, active, *z.shape)
 
     @staticmethod
     def take_gradients(grad, dst, active, grad_bias, out):
@@ -59,8 +60,7 @@ class _MLPSum(MLPSum):
 class _ExpandMLPSum(_MLPSum, ExpandMLPSum):
     @staticmethod
     def first_layer(y, rows, m, attr, edge_weight, bias, src):
-        if attr is not None:
-            add_edge_rows(y.zero_(), m, attr, edge_weight)
+        add_edge_rows(y, m, attr, edge_weight, beta=0)
         rows, m, bias = _contiguous(rows, m, bias)
         call("expand", y, rows, m, bias, src, int(attr is None), *y.shape, m.size(1))
 

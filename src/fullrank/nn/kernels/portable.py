@@ -84,11 +84,16 @@ def interleaved(planes: Tensor, like: Tensor) -> Tensor:
     return out.copy_(planes.transpose(0, 1))
 
 
-def add_edge_rows(y: Tensor, m: Tensor, attr: Tensor | None, weight: Any) -> Tensor:
-    """Add :func:`~fullrank.nn.kernels.sums.weighted_edge_rows`, if there are any."""
+def add_edge_rows(
+    y: Tensor, m: Tensor, attr: Tensor | None, weight: Any, beta: int = 1
+) -> Tensor:
+    """Add :func:`~fullrank.nn.kernels.sums.weighted_edge_rows`, if there are any, to
+    ``beta * y``."""
     if attr is not None:
         for k in coefficient_groups(weight):
-            y.addmm_(outer_products(m[:, k], attr), weight[k].flatten(0, 1))
+            pairs = outer_products(m[:, k], attr)
+            y.addmm_(pairs, weight[k].flatten(0, 1), beta=beta)
+            beta = 1
     return y
 
 
