@@ -69,7 +69,7 @@ WORKLOADS = [
     Workload("dense", 32, 74, 2470, 180, 4),
     Workload("hubs", 64, 430, 500, 256, 4, hub_degree=300),
     Workload("2,000 nodes", 1, 2000, 4000, 64, 4),
-    Workload("20,000 nodes", 1, 20_000, 100_000, 64, 4),
+    Workload("20,000 nodes", 20, 1000, 5000, 64, 4),
 ]
 
 _COMPILED, _PLAIN, _FLOOR = " (compiled)", " (plain)", "floor of "
