@@ -124,9 +124,9 @@ def _available_gib() -> float:
 
 
 def _seconds(step: Step) -> float:
-    """The median of a few repetitions."""
+    """The median of three to nine repetitions."""
     times: list[float] = []
-    while not times or (sum(times) < SECONDS and len(times) < 9):
+    while len(times) < 3 or (sum(times) < SECONDS and len(times) < 9):
         start = time.perf_counter()
         step()
         times.append(time.perf_counter() - start)
