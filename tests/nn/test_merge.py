@@ -87,6 +87,28 @@ def test_exact_with_all_gradients(conv, num_bonds, re_sum, monkeypatch):
     assert relative_difference(*gradients) <= 1e-12
 
 
+def test_real_valued_edges_leave_equal_inputs_of_the_first_layer(monkeypatch):
+    net, batch = GraphNet(3, 8, 2, 3, edge_dim=2).double(), social()
+    batch.edge_attr = torch.randn(batch.num_edges, 2, dtype=torch.double)
+    sizes, real = [], ExpandingConv.sum_by_kernel
+
+    def sum_by_kernel(self, local):
+        sizes.append((len(local.x_src), len(local.x_dst)))
+        return real(self, local)
+
+    monkeypatch.setattr(ExpandingConv, "sum_by_kernel", sum_by_kernel)
+    outputs, gradients = [], []
+    for net.merge_equal_nodes in (True, False):
+        net.zero_grad()
+        outputs.append(net(batch))
+        outputs[-1].square().sum().backward()
+        gradients.append(torch.cat([p.grad.flatten() for p in net.parameters()]))
+    n = batch.num_nodes
+    assert sizes == [(3, n), (n, n), (n, n)] + [(n, n)] * 3  # three labels
+    assert relative_difference(*outputs) <= 1e-12
+    assert relative_difference(*gradients) <= 1e-12
+
+
 @st.composite
 def labelled_graphs(draw):
     n = draw(st.integers(1, 12))
@@ -148,7 +170,8 @@ def test_gradients_by_the_input_are_those_of_every_node():
     "options",
     [
         {"layer_dropout": 0.5},
-        {"edge_dim": 1},
+        {"edge_dim": 1, "conv": "combc"},
+        {"edge_dim": 1, "conv_args": {"re_sum": False}},
         {"conv": "gcn"},
         {"conv": "combc", "conv_args": {"mlp": torch.nn.Dropout(0.5)}},
         {"conv_args": {"aggr": "std"}},

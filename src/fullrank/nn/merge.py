@@ -61,6 +61,11 @@ class NodeClasses:
         )
         return cls(class_of, representative)
 
+    @classmethod
+    def singletons(cls, num_nodes: int) -> "NodeClasses":
+        """Put every node into a class of its own."""
+        return cls(*[torch.arange(num_nodes)] * 2)
+
 
 def consists_of(module: torch.nn.Module, *kinds: type[torch.nn.Module]) -> bool:
     """Whether a module and all its submodules are replaceable by these classes."""
@@ -80,6 +85,11 @@ def keeps_equal_nodes_equal(conv: torch.nn.Module) -> bool:
     )
 
 
+def projects_nodes(conv: torch.nn.Module) -> bool:
+    """Whether a layer maps every node by a wide product before it reads any pair."""
+    return isinstance(conv, ExpandingConv) and conv.re_sum
+
+
 class EqualNodes:
     """The classes of equal nodes in a graph, layer by layer.
 
@@ -91,9 +101,17 @@ class EqualNodes:
         x: Initial features of the nodes, :math:`(N, \\cdot)`.
         edge_index: The edges, :math:`(2, E)`.
         edge_attr: Features of the edges, :math:`(E, q)`, or :obj:`None`.
+        distinct_edges: Whether hardly any two edges have the same features, so that no
+            two nodes are equal after the first layer.
     """
 
-    def __init__(self, x: Tensor, edge_index: Tensor, edge_attr: Tensor | None) -> None:
+    def __init__(
+        self,
+        x: Tensor,
+        edge_index: Tensor,
+        edge_attr: Tensor | None,
+        distinct_edges: bool = False,
+    ) -> None:
         src, dst = edge_index
         check_indices(src, len(x), "source")
         check_indices(dst, len(x), "destination")
@@ -102,12 +120,19 @@ class EqualNodes:
             src, dst = src[~loops], dst[~loops]
             edge_attr = None if edge_attr is None else edge_attr[~loops]
         self.src, self.dst, self.edge_attr = src, dst, edge_attr
-        self.edge_keys = 0 if edge_attr is None else row_keys(edge_attr)
+        self.distinct_edges = distinct_edges
+        self.edge_keys: Tensor | int = 0
+        if edge_attr is not None and not distinct_edges:
+            self.edge_keys = row_keys(edge_attr)
         self.classes = NodeClasses.by_key(row_keys(x.view(len(x), -1)))
 
     @classmethod
     def find(
-        cls, x: Tensor, edge_index: Tensor, edge_attr: Tensor | None
+        cls,
+        x: Tensor,
+        edge_index: Tensor,
+        edge_attr: Tensor | None,
+        distinct_edges: bool = False,
     ) -> "EqualNodes | None":
         """Return the classes of a graph, or :obj:`None` if they cannot be determined.
         Invalid input is reported by the layers."""
@@ -120,22 +145,29 @@ class EqualNodes:
             and not edge_index.is_floating_point()
             and (edge_attr is None or len(edge_attr) == edge_index.size(1))
         )
-        return cls(x, edge_index, edge_attr) if possible else None
+        return cls(x, edge_index, edge_attr, distinct_edges) if possible else None
 
     def refine(self) -> NodeClasses:
         """Return the classes after one more layer: one round of 1-WL."""
         class_of = self.classes.class_of
+        if self.distinct_edges:
+            return NodeClasses.singletons(len(class_of))
         pairs = scramble(take_rows(scramble(class_of), self.src) + self.edge_keys)
         around = torch.zeros_like(class_of).index_add_(0, self.dst, pairs)
         return NodeClasses.by_key(scramble(scramble(~class_of) + around))
 
     def convolve(self, conv: torch.nn.Module, h: Tensor) -> Tensor | None:
-        """Run a layer once per class, or return :obj:`None` if there are too many."""
+        """Run a layer once per class, or return :obj:`None` if there are too many.
+
+        A layer that projects nodes also saves if only its inputs are equal.
+        """
         before, after = self.classes, self.refine()
+        if len(after.representative) > WORTHWHILE * len(h):
+            if len(before.representative) > len(h) / 2 or not projects_nodes(conv):
+                return None
+            after = NodeClasses.singletons(len(h))
         self.classes = after
         classes = torch.arange(len(after.representative))
-        if len(classes) > WORTHWHILE * len(h):
-            return None
         chosen = torch.zeros(len(h), dtype=torch.bool)
         chosen[after.representative] = True
         kept = chosen[self.dst].nonzero().squeeze(1)

@@ -17,7 +17,12 @@ from torch_geometric.utils import is_sparse
 from fullrank.errors import ConfigError, DataError
 from fullrank.nn.conv.base import EdgeDim, RankConv, num_columns
 from fullrank.nn.kernels.dispatch import is_plain
-from fullrank.nn.merge import EqualNodes, consists_of, keeps_equal_nodes_equal
+from fullrank.nn.merge import (
+    EqualNodes,
+    consists_of,
+    keeps_equal_nodes_equal,
+    projects_nodes,
+)
 from fullrank.nn.models.inputs import (
     CategoryEncoder,
     make_encoder,
@@ -263,7 +268,8 @@ class GraphNet(torch.nn.Module):
         colors = {"edge_color": edge_color, "node_color": node_color}
         equal = None
         if edge_color is None and node_color is None and self._may_merge():
-            equal = EqualNodes.find(x, edge_index, edge_attr)
+            distinct = isinstance(self.edge_dim, int)
+            equal = EqualNodes.find(x, edge_index, edge_attr, distinct)
         if batch is None:
             batch, batch_size = edge_index.new_zeros(h.size(0)), 1
         layers = [] if len(self.convs) else [h]
@@ -291,13 +297,15 @@ class GraphNet(torch.nn.Module):
 
     def _may_merge(self) -> bool:
         """Whether there may be equal nodes: dropout makes them different, and
-        real-valued edge features leave hardly any."""
+        real-valued edge features leave hardly any after the first layer."""
         dropped = self.training and self.layer_dropout
+        first_projects = any(map(projects_nodes, self.convs[:1]))
         return (
             self.merge_equal_nodes
             and self.virtual is None
             and not is_plain()
-            and not (dropped or isinstance(self.edge_dim, int))
+            and not dropped
+            and (not isinstance(self.edge_dim, int) or first_projects)
             and all(map(keeps_equal_nodes_equal, self.convs))
             and consists_of(self.encoder, *_ENCODERS)
             and consists_of(self.norm_encoder, *_NORMS)
