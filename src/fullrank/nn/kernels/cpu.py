@@ -195,7 +195,7 @@ class MLPSum(Kernel):
         grad_bias += _sum_columns(out)
 
     @staticmethod
-    def gate_(grad_y: Tensor, y: Tensor, grad_bias: Tensor) -> Tensor:
+    def gate(grad_y: Tensor, y: Tensor, grad_bias: Tensor) -> Tensor:
         """Return the gradient of a ReLU's input, and add up that of its bias."""
         grad_y = relu_gate(grad_y, y)
         grad_bias += _sum_columns(grad_y)
@@ -271,7 +271,7 @@ class ExpandMLPSum(MLPSum):
             cls.take_gradients(grad, dst[e], active[e], grad_bias2, grad_z)
             grad_weight2.addmm_(grad_z.t(), y)
             torch.mm(grad_z, weight2, out=grad_y)
-            grad_y = cls.gate_(grad_y, y, grad_bias1)
+            grad_y = cls.gate(grad_y, y, grad_bias1)
             local = ptr[nodes.start : nodes.stop + 1] - e.start
             grad_values = cls.weigh_backward(
                 grad_y, rows, m_e, u, local, grad_m[e], grad_values, len(values), nodes
@@ -355,7 +355,7 @@ class CombineMLPSum(MLPSum):
                 grad_z = grad.new_empty(active.shape)
                 cls.take_gradients(grad, v, active, grad_b2, grad_z)
                 grad_w2.addmm_(grad_z.t(), y)
-                grad_y = cls.gate_(grad_z @ w2, y, grad_b1)
+                grad_y = cls.gate(grad_z @ w2, y, grad_b1)
                 grad_w1.addmm_(grad_y.t(), a * x)
                 grad_z = grad_y @ w1
             grad_x = grad_z * a

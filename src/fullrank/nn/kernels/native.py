@@ -52,7 +52,7 @@ class _MLPSum(MLPSum):
         call("take_gradients", out, grad, dst, active, grad_bias, *out.shape)
 
     @staticmethod
-    def gate_(grad_y, y, grad_bias):
+    def gate(grad_y, y, grad_bias):
         call("relu_gate", grad_y, y, grad_bias, *y.shape)
         return grad_y
 
