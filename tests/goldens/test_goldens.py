@@ -34,14 +34,14 @@ def measure(name, values, home):
     config = parse({**values, "runs": home / "runs"})
     with backend("cpu"):  # compiled loops, if somebody built them, add up otherwise
         found = run_experiment(config)
-    metrics = {key: spread.values for key, spread in found.test.items()}
-    if name == "ensemble":
-        predicted = (
-            load(config.runs / found.experiment)
-            .predict(SMILES)
-            .drop(columns=["similarity", "note", "reason"])
-        )
-        metrics["predictions"] = predicted.to_numpy().tolist()
+        metrics = {key: spread.values for key, spread in found.test.items()}
+        if name == "ensemble":
+            predicted = (
+                load(config.runs / found.experiment)
+                .predict(SMILES)
+                .drop(columns=["similarity", "note", "reason"])
+            )
+            metrics["predictions"] = predicted.to_numpy().tolist()
     return metrics
 
 

@@ -7,11 +7,20 @@ from torch.autograd import forward_ad
 from torch_geometric.data import Batch, Data
 from torch_geometric.utils import from_networkx
 
-from fullrank.nn import AttentionCoefficients, ExpandingConv, GraphNet, backend
-from fullrank.nn.merge import EqualNodes
+from fullrank.nn import (
+    AttentionCoefficients,
+    ExpandingConv,
+    GraphNet,
+    MeanCoefficients,
+    OneCoefficients,
+    Stack,
+    SymmetricNormCoefficients,
+    backend,
+)
+from fullrank.nn.merge import EqualNodes, Twins, find_twins
 from fullrank.testing import relative_difference
 
-CONVS = ["expc", "combc", "gin0"]
+CONVS = ["expc", "combc", "gin0", "gat"]
 
 
 def graph(edges, labels, num_bonds=0):
@@ -30,6 +39,16 @@ def social(num_bonds=0):
     path = graph([(0, 1), (1, 2), (2, 3), (0, 1)], [0, 1, 1, 0], num_bonds)
     loops = graph([(0, 1), (1, 1)], [0, 0, 2, 2], num_bonds)
     return Batch.from_data_list([star, clique, path, loops, star])
+
+
+def add_twins(batch):
+    twins = find_twins(batch.x, batch.edge_index, batch.edge_attr, batch.batch)
+    batch.twin_offset, batch.twin_edge_count = twins.offset, twins.edge_count
+    return batch
+
+
+def twins_of(batch):
+    return Twins(batch.twin_offset, batch.twin_edge_count)
 
 
 def plainly(net, batch):
@@ -60,8 +79,9 @@ def counted(monkeypatch):
 @pytest.mark.parametrize("conv", CONVS)
 @pytest.mark.parametrize("num_bonds", [0, 2])
 @pytest.mark.parametrize("re_sum", [True, False])
-def test_exact_with_all_gradients(conv, num_bonds, re_sum, monkeypatch):
-    options = {} if conv == "gin0" else {"re_sum": re_sum}
+@pytest.mark.parametrize("twins", [True, False])
+def test_exact_with_all_gradients(conv, num_bonds, re_sum, twins, monkeypatch):
+    options = {"re_sum": re_sum} if conv in ("expc", "combc") else {}
     edge_dim = [num_bonds] if num_bonds else None
     net = GraphNet(
         3,
@@ -75,6 +95,9 @@ def test_exact_with_all_gradients(conv, num_bonds, re_sum, monkeypatch):
         norm_encoder=True,
     ).double()
     batch = social(num_bonds)
+    if twins:
+        add_twins(batch)
+        assert batch.twin_edge_count.max() > 2
     outputs, gradients = [], []
     shared = counted(monkeypatch)
     for run in (net, lambda batch: plainly(net, batch)):
@@ -137,6 +160,76 @@ def test_classes_are_those_of_weisfeiler_and_leman(given_graph, rounds):
     assert len(set(zip(ours, last, strict=True))) == len(set(ours)) == len(set(last))
 
 
+@pytest.mark.parametrize(
+    "mlp", [None, torch.nn.Sequential(torch.nn.Linear(32, 8), torch.nn.ReLU())]
+)
+@pytest.mark.parametrize("re_sum", [True, False])
+def test_coefficients_of_a_neighbourhood_count_every_neighbour(mlp, re_sum):
+    stacked = Stack(AttentionCoefficients(8, 2), OneCoefficients(), MeanCoefficients())
+    net = GraphNet(3, 8, 2, 1, conv_args={"coefficients": stacked, "re_sum": re_sum})
+    if mlp is not None:
+        net.convs[0].mlp = mlp
+    net, batch = net.double(), add_twins(social())
+    nodes = EqualNodes.find(batch.x, batch.edge_index, None, twins=twins_of(batch))
+    h = net.encoder(batch.x)
+    found = nodes.convolve(net.convs[0], h)
+    with backend("plain"):
+        expected = net.convs[0](h, batch.edge_index)
+    assert relative_difference(found, expected) <= 1e-12
+
+
+@given(labelled_graphs(), labelled_graphs())
+@settings(deadline=None, max_examples=50)
+def test_twins_are_the_stable_classes_of_each_graph(one, other):
+    batch = add_twins(Batch.from_data_list([graph(*one), graph(*other)]))
+    twin = (torch.arange(batch.num_nodes) + batch.twin_offset).tolist()
+    for index, (edges, labels) in enumerate((one, other)):
+        first = int(batch.ptr[index])
+        theirs = nx.Graph()
+        theirs.add_nodes_from((i, {"label": str(c)}) for i, c in enumerate(labels))
+        theirs.add_edges_from(edges)
+        hashes = nx.weisfeiler_lehman_subgraph_hashes(
+            theirs, node_attr="label", iterations=len(labels)
+        )
+        stable = [hashes[node][-1] for node in range(len(labels))]
+        ours = twin[first : first + len(labels)]
+        assert ours == [first + stable.index(h) for h in stable]
+        neighbours = torch.zeros(batch.num_nodes, dtype=torch.long).index_add_(
+            0, batch.edge_index[1], batch.twin_edge_count
+        )
+        for node in set(ours):
+            assert neighbours[node] == theirs.degree(node - first)
+
+
+@given(st.lists(labelled_graphs(), min_size=1, max_size=4), st.sampled_from(CONVS))
+@settings(deadline=None, max_examples=100)
+def test_batches_with_twins_are_exact(given_graphs, conv):
+    batch = Batch.from_data_list([graph(*g) for g in given_graphs])
+    net = GraphNet(3, 4, 2, 3, conv=conv).double()
+    found = net(add_twins(batch))
+    with backend("plain"):
+        expected = net(batch)
+    assert relative_difference(found, expected) <= 1e-10
+
+
+def test_a_few_twins_among_nodes_that_one_layer_makes_different():
+    theirs = nx.gnp_random_graph(14, 0.4, seed=1)
+    theirs.add_edges_from([(0, 14), (0, 15)])
+    batch = Batch.from_data_list([graph(list(theirs.edges()), [0] * 16)])
+    nodes = EqualNodes(
+        batch.x, batch.edge_index, None, twins=twins_of(add_twins(batch))
+    )
+    numbers = []
+    for _ in range(3):
+        numbers.append(len(nodes.classes.representative))
+        nodes.classes = nodes.refine()
+    assert numbers == [1, 8, 14]  # of 16: from less than a half to nearly all
+    net = GraphNet(3, 8, 2, 3).double()
+    with backend("plain"):
+        expected = net(batch)
+    assert relative_difference(net(batch), expected) <= 1e-12
+
+
 def test_a_star_is_a_centre_and_a_leaf():
     data = from_networkx(nx.star_graph(50))
     net = GraphNet(3, 8, 2, 1).double()
@@ -179,7 +272,7 @@ def test_gradients_by_the_input_are_those_of_every_node():
         {"conv_args": {"add_self_loops": False}},
         {"conv_args": {"bipartite_self_loops": True}},
         {"conv_args": {"flow": "target_to_source"}},
-        {"conv_args": {"coefficients": AttentionCoefficients(3, 2)}},
+        {"conv_args": {"coefficients": SymmetricNormCoefficients(), "re_sum": False}},
     ],
     ids=str,
 )

@@ -10,7 +10,7 @@ from torch_geometric.typing import SparseTensor
 from torch_geometric.utils import is_sparse, to_edge_index
 
 from fullrank.errors import DataError
-from fullrank.nn.functional import take_rows
+from fullrank.nn.functional import sum_rows, take_rows
 
 
 @dataclass(frozen=True)
@@ -33,6 +33,7 @@ class Neighborhoods:
             describe its structure, :math:`(E, k)`, or :obj:`None`.
         bipartite: Whether sources and destinations are different nodes.
         ptr: The first pair of each node, for kernels, if pairs are sorted.
+        count: How often each pair occurs, :math:`(E)`, or :obj:`None` for once.
     """
 
     x_src: Tensor
@@ -44,6 +45,7 @@ class Neighborhoods:
     color: Tensor | None = None
     bipartite: bool = False
     ptr: Tensor | None = None
+    count: Tensor | None = None
 
     def from_src(self, weight: Tensor) -> Tensor:
         r"""Return :math:`\mathbf{W}(\mathbf{h}_u + \mathbf{W}_e\mathbf{e}_{uv})` for
@@ -68,8 +70,44 @@ class Neighborhoods:
     def sizes(self) -> Tensor:
         r"""Return :math:`|\mathcal{N}(v)|` for each destination:
         :math:`(|\mathcal{V}_t|)`."""
-        ones = self.x_dst.new_ones(self.dst.numel())
-        return self.x_dst.new_zeros(self.x_dst.size(0)).index_add(0, self.dst, ones)
+        if self.count is None:
+            number = self.x_dst.new_ones(self.dst.numel())
+        else:
+            number = self.count.to(self.x_dst.dtype)
+        return self.x_dst.new_zeros(self.x_dst.size(0)).index_add(0, self.dst, number)
+
+
+class Destinations:
+    """The destinations that a kernel sums to, if pairs may occur several times.
+
+    All pairs that a destination has equally often form a group. A kernel sums each
+    group as if it were a destination, and the sums are then added up.
+
+    Attributes:
+        of_pair: The group of each pair, :math:`(E)`.
+        size: Number of groups.
+    """
+
+    def __init__(self, local: Neighborhoods) -> None:
+        self.of_pair, self.size = local.dst, local.x_dst.size(0)
+        self._num_dst, self._repeated = self.size, local.count is not None
+        if local.count is not None:
+            factor = int(local.count.max()) + 1
+            keys = local.dst * factor + local.count
+            groups, self.of_pair = torch.unique(keys, return_inverse=True)
+            self.size = groups.size(0)
+            self._dst, self._count = groups // factor, groups % factor
+
+    def take(self, rows: Tensor) -> Tensor:
+        """Return rows of the groups, given those of the destinations."""
+        return take_rows(rows, self._dst) if self._repeated else rows
+
+    def add_up(self, sums: Tensor) -> Tensor:
+        """Return the sums of the destinations, given those of the groups."""
+        if not self._repeated:
+            return sums
+        weighted = sums * self._count.to(sums.dtype)[:, None]
+        return sum_rows(weighted, self._dst, self._num_dst)
 
 
 def as_edge_list(edge_index, flow: str) -> tuple[Tensor, Tensor, Tensor | None]:

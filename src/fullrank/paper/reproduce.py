@@ -10,7 +10,7 @@ from statistics import fmean, median
 import numpy as np
 import torch
 
-from fullrank.data import GraphDataset, Split
+from fullrank.data import GraphDataset, PackedLoader, Split
 from fullrank.errors import FullrankError
 from fullrank.paper.cells import ONE_SPLIT, PlannedCell
 from fullrank.paper.join import JoinedRuns
@@ -23,6 +23,7 @@ from fullrank.train.fit import make_estimator
 from fullrank.train.model import design_model
 from fullrank.train.splitting import make_split
 from fullrank.train.sweep import FinishedRuns, RunOutcome
+from fullrank.train.twins import graphs_for
 
 _STEPS = 5
 _GRAPHS = 100
@@ -206,7 +207,8 @@ def _measure(run: Config, dataset: GraphDataset) -> tuple[int, float, float]:
     network = Model(design_model(run, dataset, split))
     optimizer = torch.optim.Adam(network.parameters())
     size = run.training.batch_size
-    loader = dataset.loader(split.train, batch_size=size, shuffle=True, seed=0)
+    graphs = graphs_for(network.network, dataset.graphs)
+    loader = PackedLoader(graphs, split.train, batch_size=size, shuffle=True)
     steps, looks = [], []
     for batch in islice(cycle(loader), _STEPS):
         network(batch)  # gives lazy parameters their sizes

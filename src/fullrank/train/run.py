@@ -47,6 +47,7 @@ from fullrank.train.run_folder import (
 )
 from fullrank.train.splitting import make_split
 from fullrank.train.task import Diverged, GraphTask
+from fullrank.train.twins import graphs_for
 
 
 def identify(config: Config, dataset: GraphDataset) -> Identity:
@@ -152,6 +153,7 @@ class _Run:
         self.validation = "test" if config.split.kind == "gin" else "valid"
         self.task = GraphTask(spec, config, dataset, self.validation)
         self.task.model.fit_descriptors(dataset, self.split.train)
+        self.graphs = graphs_for(self.task.model.network, dataset.graphs)
         if config.training.start is not None:
             start_from(self.task.model, config.training.start)
         self.shown: str | None = None
@@ -253,7 +255,8 @@ class _Run:
 
     def _loader(self, part: str, shuffle: bool = False) -> PackedLoader:
         processes = self.trainer.world_size
-        return self.dataset.loader(
+        return PackedLoader(
+            self.graphs,
             getattr(self.split, part),
             batch_size=self.config.training.batch_size // processes,
             shuffle=shuffle,

@@ -98,4 +98,8 @@ class GATCoefficients(Coefficients):
 def attend(local: Neighborhoods, logits: Tensor, negative_slope: float) -> Tensor:
     """Normalise the logits of each neighbourhood to attention coefficients."""
     logits = F.leaky_relu(logits, negative_slope)
-    return softmax(logits, local.dst, num_nodes=local.x_dst.size(0))
+    size = local.x_dst.size(0)
+    if local.count is None:
+        return softmax(logits, local.dst, num_nodes=size)
+    count = local.count.to(logits.dtype)[:, None]
+    return softmax(logits + count.log(), local.dst, num_nodes=size) / count

@@ -278,6 +278,8 @@ class RankConv(MessagePassing):
         return is_replaceable(self.aggr_module, SumAggregation)
 
     def aggregate_pairs(self, messages: Tensor, local: Neighborhoods) -> Tensor:
+        if local.count is not None:
+            messages = messages * local.count.to(messages.dtype)[:, None]
         return self.aggregate(messages, local.dst, dim_size=local.x_dst.size(0))
 
     def aggregate(

@@ -15,7 +15,7 @@ from fullrank.nn.conv.base import (
 from fullrank.nn.kernels import dispatch
 from fullrank.nn.kernels.dispatch import is_linear, is_replaceable
 from fullrank.nn.kernels.sums import combine_mlp_sum
-from fullrank.nn.neighborhoods import Neighborhoods
+from fullrank.nn.neighborhoods import Destinations, Neighborhoods
 
 
 class CombConv(RankConv):
@@ -124,9 +124,11 @@ class CombConv(RankConv):
         if local.edge_weight is not None:
             x_edge = local.edge_weight.t()
             a_edge = x_edge @ weight_src.t()
-        return dispatch.run(
+        a_dst = torch.addmm(f_local.lin.bias, local.x_dst, weight_dst.t())
+        destinations = Destinations(local)
+        out = dispatch.run(
             combine_mlp_sum,
-            torch.addmm(f_local.lin.bias, local.x_dst, weight_dst.t()),
+            destinations.take(a_dst),
             local.x_src @ weight_src.t(),
             local.x_src,
             local.edge_attr,
@@ -134,7 +136,8 @@ class CombConv(RankConv):
             x_edge,
             *(mlp or (None,) * 4),
             local.src,
-            local.dst,
-            local.x_dst.size(0),
+            destinations.of_pair,
+            destinations.size,
             local.ptr,
         )
+        return destinations.add_up(out)

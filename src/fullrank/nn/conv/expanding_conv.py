@@ -16,7 +16,7 @@ from fullrank.nn.kernels.sums import (
     weighted_edge_rows,
     weighted_rows,
 )
-from fullrank.nn.neighborhoods import Neighborhoods
+from fullrank.nn.neighborhoods import Destinations, Neighborhoods
 
 
 class ExpandingConv(RankConv):
@@ -155,7 +155,8 @@ class ExpandingConv(RankConv):
         edge_weight = None
         if local.edge_attr is not None:
             edge_weight = self._project_edges(local, weight1)
-        return dispatch.run(
+        destinations = Destinations(local)
+        out = dispatch.run(
             expand_mlp_sum,
             self._project(local, weight1),
             m,
@@ -165,10 +166,11 @@ class ExpandingConv(RankConv):
             weight2,
             bias2,
             local.src,
-            local.dst,
-            local.x_dst.size(0),
+            destinations.of_pair,
+            destinations.size,
             local.ptr,
         )
+        return destinations.add_up(out)
 
     def _project(self, local: Neighborhoods, weight: Tensor) -> Tensor:
         """Apply the first linear map to each node: ``[N, s, h]``."""
@@ -188,6 +190,8 @@ class ExpandingConv(RankConv):
     def _aggregate_expanded(self, local: Neighborhoods, m: Tensor) -> Tensor:
         if not (self.sums() or self._means()):
             return self.aggregate_pairs(self.expand(local, m), local)
+        if local.count is not None:
+            m = m * local.count.to(m.dtype)[:, None]
 
         def add_up(rows: Tensor, index: Tensor) -> Tensor:
             size = local.x_dst.size(0)

@@ -122,12 +122,12 @@ class ThreeStageGAT(ExpandingConv):
             re_sum=False,
             edge_dim=edge_dim,
             coefficients=attention,
-            mlp=_HeadMean(attention),
+            mlp=HeadMean(attention),
             **kwargs,
         )
 
 
-class _HeadMean(torch.nn.Module):
+class HeadMean(torch.nn.Module):
     """The extraction of GAT: the mean over heads, with the attention's weights."""
 
     def __init__(self, attention: GATCoefficients) -> None:

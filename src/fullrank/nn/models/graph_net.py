@@ -19,6 +19,7 @@ from fullrank.nn.conv.base import EdgeDim, RankConv, num_columns
 from fullrank.nn.kernels.dispatch import is_plain
 from fullrank.nn.merge import (
     EqualNodes,
+    Twins,
     consists_of,
     keeps_equal_nodes_equal,
     projects_nodes,
@@ -242,8 +243,14 @@ class GraphNet(torch.nn.Module):
         batch_size: int | None = None,
         edge_color: Tensor | None = None,
         node_color: Tensor | None = None,
+        twins: Twins | None = None,
     ) -> Tensor:
-        """Return the readout of each graph; the arguments are those of `forward`."""
+        """Return the readout of each graph.
+
+        The arguments are those of `forward`. If the twins of the graphs are known (see
+        :func:`fullrank.nn.merge.find_twins`), merging equal nodes is faster. A batch
+        has them as ``twin_offset`` and ``twin_edge_count``.
+        """
         if isinstance(x, BaseData):
             return self.embed(**_inputs_of(x, self.edge_dim))
         if x is None:
@@ -268,8 +275,8 @@ class GraphNet(torch.nn.Module):
         colors = {"edge_color": edge_color, "node_color": node_color}
         equal = None
         if edge_color is None and node_color is None and self._may_merge():
-            distinct = isinstance(self.edge_dim, int)
-            equal = EqualNodes.find(x, edge_index, edge_attr, distinct)
+            distinct = self._distinct_edges
+            equal = EqualNodes.find(x, edge_index, edge_attr, distinct, twins)
         if batch is None:
             batch, batch_size = edge_index.new_zeros(h.size(0)), 1
         layers = [] if len(self.convs) else [h]
@@ -295,6 +302,15 @@ class GraphNet(torch.nn.Module):
         read = self._drop(read, self.readout_dropout)
         return self.norm_readout(self.readout(read, batch, dim_size=batch_size))
 
+    @property
+    def reads_twins(self) -> bool:
+        """Whether the network runs faster if twins are known."""
+        return self._may_merge() and not self._distinct_edges
+
+    @property
+    def _distinct_edges(self) -> bool:
+        return isinstance(self.edge_dim, int)
+
     def _may_merge(self) -> bool:
         """Whether there may be equal nodes: dropout makes them different, and
         real-valued edge features leave hardly any after the first layer."""
@@ -305,7 +321,7 @@ class GraphNet(torch.nn.Module):
             and self.virtual is None
             and not is_plain()
             and not dropped
-            and (not isinstance(self.edge_dim, int) or first_projects)
+            and (not self._distinct_edges or first_projects)
             and all(map(keeps_equal_nodes_equal, self.convs))
             and consists_of(self.encoder, *_ENCODERS)
             and consists_of(self.norm_encoder, *_NORMS)
@@ -322,7 +338,9 @@ class GraphNet(torch.nn.Module):
 
 
 def _inputs_of(data: BaseData, edge_dim: EdgeDim) -> dict[str, Any]:
-    batch = data.get("batch")
+    batch, twins = data.get("batch"), None
+    if "twin_offset" in data:
+        twins = Twins(data.twin_offset, data.twin_edge_count)
     return {
         "x": data.x,
         "edge_index": data.get("edge_index", data.get("adj_t")),
@@ -331,6 +349,7 @@ def _inputs_of(data: BaseData, edge_dim: EdgeDim) -> dict[str, Any]:
         "batch_size": None if batch is None else data.num_graphs,
         "edge_color": data.get("edge_color"),
         "node_color": data.get("node_color"),
+        "twins": twins,
     }
 
 
