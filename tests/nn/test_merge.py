@@ -44,11 +44,12 @@ def social(num_bonds=0):
 def add_twins(batch):
     twins = find_twins(batch.x, batch.edge_index, batch.edge_attr, batch.batch)
     batch.twin_offset, batch.twin_edge_count = twins.offset, twins.edge_count
+    batch.twin_key = twins.key
     return batch
 
 
 def twins_of(batch):
-    return Twins(batch.twin_offset, batch.twin_edge_count)
+    return Twins(batch.twin_offset, batch.twin_edge_count, batch.twin_key)
 
 
 def plainly(net, batch):

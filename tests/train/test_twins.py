@@ -49,7 +49,7 @@ def test_the_size_of_blocks_makes_no_difference(monkeypatch):
     monkeypatch.setattr(twins, "_BLOCK", 100)
     in_blocks = with_twins(graphs)
     with_twins.cache_clear()
-    for name in ("node.twin_offset", "edge.twin_edge_count"):
+    for name in ("node.twin_offset", "edge.twin_edge_count", "node.twin_key"):
         assert np.array_equal(whole.arrays[name], in_blocks.arrays[name])
 
 

@@ -143,7 +143,7 @@ class EqualNodes:
         self.edge_keys: Tensor | int = 0
         if edge_attr is not None and not distinct_edges:
             self.edge_keys = row_keys(edge_attr)
-        self.classes = NodeClasses.by_key(row_keys(x.view(len(x), -1)))
+        self.classes = NodeClasses.by_key(_keys(x) if twins is None else twins.key)
 
     @classmethod
     def find(
@@ -181,6 +181,11 @@ class EqualNodes:
         key = scramble(scramble(~class_of) + around)
         return NodeClasses.by_key(key if self.twin is None else key[self.twin])
 
+    def encode(self, encoder: torch.nn.Module, x: Tensor) -> Tensor:
+        """Encode the initial features of one node of each class."""
+        classes = self.classes
+        return take_rows(encoder(x[classes.representative]), classes.class_of)
+
     def convolve(self, conv: torch.nn.Module, h: Tensor) -> Tensor | None:
         """Run a layer once per class, or return :obj:`None` if there are too many.
 
@@ -203,7 +208,7 @@ class EqualNodes:
         edge_attr = self.edge_attr
         if edge_attr is not None:
             none = edge_attr.new_zeros(len(classes), edge_attr.size(1))
-            edge_attr = torch.cat([edge_attr[kept], none])
+            edge_attr = torch.cat([edge_attr[kept], none]).to(h.dtype)
         ends = take_rows(h, before.representative), take_rows(h, after.representative)
         pairs = conv.pairs(ends, torch.stack([before.class_of[src], dst]))
         local = replace(conv.neighborhoods(ends, pairs, edge_attr), bipartite=False)
@@ -224,10 +229,16 @@ class Twins:
             twins of its source, with the same features, to its destination. It is 0 if
             another edge represents it, if its destination is not the first of its
             twins, and for self-loops.
+        key: A hash of the initial features of each node, :math:`(N)`.
     """
 
     offset: Tensor
     edge_count: Tensor
+    key: Tensor
+
+
+def _keys(x: Tensor) -> Tensor:
+    return row_keys(x.view(len(x), -1))
 
 
 def find_twins(
@@ -257,4 +268,4 @@ def find_twins(
     equal = NodeClasses.by_key(ends)
     edge_count = torch.zeros_like(src)
     edge_count[into[equal.representative]] = torch.bincount(equal.class_of)
-    return Twins(twin - torch.arange(len(x)), edge_count)
+    return Twins(twin - torch.arange(len(x)), edge_count, _keys(x))

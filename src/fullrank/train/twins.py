@@ -21,16 +21,16 @@ def graphs_for(network: torch.nn.Module, graphs: PackedGraphs) -> PackedGraphs:
 
 @lru_cache(maxsize=1)
 def with_twins(graphs: PackedGraphs) -> PackedGraphs:
-    """Add the twins of all graphs as ``twin_offset`` and ``twin_edge_count``."""
-    offset, count = [], []
+    """Add the twins of all graphs, as ``twin_offset``, ``twin_edge_count`` and
+    ``twin_key``."""
+    found = []
     block = graphs.edge_ptr[:-1] // _BLOCK
     for some in np.split(np.arange(len(graphs)), np.flatnonzero(np.diff(block)) + 1):
         batch = graphs.batch(some)
-        twins = find_twins(
-            batch.x, batch.edge_index, batch.get("edge_attr"), batch.batch
+        found.append(
+            find_twins(batch.x, batch.edge_index, batch.get("edge_attr"), batch.batch)
         )
-        offset.append(twins.offset.to(torch.int32).numpy())
-        count.append(twins.edge_count.to(torch.int32).numpy())
-    return graphs.with_array("node", "twin_offset", np.concatenate(offset)).with_array(
-        "edge", "twin_edge_count", np.concatenate(count)
-    )
+    for level, name in (("node", "offset"), ("edge", "edge_count"), ("node", "key")):
+        values = torch.cat([getattr(twins, name) for twins in found])
+        graphs = graphs.with_array(level, f"twin_{name}", values.numpy())
+    return graphs

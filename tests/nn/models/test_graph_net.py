@@ -243,7 +243,7 @@ def test_errors():
         GraphNet(5, 8, 2, 1)(Data(edge_index=random_graph(5)[1], num_nodes=8))
     with pytest.raises(DataError, match="edge_index"):
         GraphNet(5, 8, 2, 1)(Data(x=torch.randn(8, 5)))
-    with pytest.raises(DataError, match=r"9.*\[8, 5\]"):
+    with pytest.raises(DataError, match="9 .* 5"):
         GraphNet(OGB_ATOM_DIMS, 8, 2, 1)(torch.zeros(8, 5).long(), random_graph(5)[1])
 
 

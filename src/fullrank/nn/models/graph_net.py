@@ -249,7 +249,7 @@ class GraphNet(torch.nn.Module):
 
         The arguments are those of `forward`. If the twins of the graphs are known (see
         :func:`fullrank.nn.merge.find_twins`), merging equal nodes is faster. A batch
-        has them as ``twin_offset`` and ``twin_edge_count``.
+        has them as ``twin_offset``, ``twin_edge_count`` and ``twin_key``.
         """
         if isinstance(x, BaseData):
             return self.embed(**_inputs_of(x, self.edge_dim))
@@ -265,18 +265,21 @@ class GraphNet(torch.nn.Module):
             edge_index = torch.stack([src, dst])
             if self.edge_dim is not None and edge_attr is None:
                 edge_attr = value
-        h = self.norm_encoder(self.encoder(x))
         if self.edge_dim is not None:
             if edge_attr is None:
                 raise DataError(
                     f"edge_attr is missing: the network has edge_dim={self.edge_dim}"
                 )
-            edge_attr = edge_columns(edge_attr, self.edge_dim).to(h.dtype)
+            edge_attr = edge_columns(edge_attr, self.edge_dim)
         colors = {"edge_color": edge_color, "node_color": node_color}
         equal = None
         if edge_color is None and node_color is None and self._may_merge():
             distinct = self._distinct_edges
             equal = EqualNodes.find(x, edge_index, edge_attr, distinct, twins)
+        h = self.encoder(x) if equal is None else equal.encode(self.encoder, x)
+        h = self.norm_encoder(h)
+        if edge_attr is not None:
+            edge_attr = edge_attr.to(h.dtype)
         if batch is None:
             batch, batch_size = edge_index.new_zeros(h.size(0)), 1
         layers = [] if len(self.convs) else [h]
@@ -340,7 +343,7 @@ class GraphNet(torch.nn.Module):
 def _inputs_of(data: BaseData, edge_dim: EdgeDim) -> dict[str, Any]:
     batch, twins = data.get("batch"), None
     if "twin_offset" in data:
-        twins = Twins(data.twin_offset, data.twin_edge_count)
+        twins = Twins(data.twin_offset, data.twin_edge_count, data.twin_key)
     return {
         "x": data.x,
         "edge_index": data.get("edge_index", data.get("adj_t")),

@@ -41,7 +41,7 @@ class CategoryEncoder(torch.nn.Module):
         if x.size(1) != len(self.embeddings):
             raise DataError(
                 f"x must have {len(self.embeddings)} columns of categories, "
-                f"got shape {list(x.shape)}"
+                f"got {x.size(1)}"
             )
         columns = [embed(x[:, i]) for i, embed in enumerate(self.embeddings)]
         return sum(columns[1:], columns[0])
