@@ -65,8 +65,9 @@ class Contestant:
     network: str = "graph-net"
     network_args: dict[str, Any] = field(default_factory=dict)
 
-    def model(self, suite: PairSuite, seed: int) -> torch.nn.Module:
-        """An untrained network for the graphs of a suite."""
+    def model(self, suite: PairSuite, seed: int | None) -> torch.nn.Module:
+        """An untrained network for the graphs of a suite; without a seed, its weights
+        depend on the state of torch's generator."""
         arguments = dict(self.network_args)
         if self.network == "graph-net":
             arguments |= {"conv": self.conv, "conv_args": dict(self.conv_args)}
@@ -74,7 +75,8 @@ class Contestant:
             arguments["conv_args"]["deg"] = degree_histogram(suite.graphs)
         if self.network == "patchy-san":  # so that it reads all nodes
             arguments["width"] = max(graph.num_nodes for graph in suite.graphs)
-        torch.manual_seed(seed)
+        if seed is not None:
+            torch.manual_seed(seed)
         return make_network(
             self.network,
             in_channels=suite.num_features,
@@ -415,7 +417,7 @@ def _category_table(rows: list[Row]) -> str:
     ]
     blank = [""] * len(pairs)
     lines += [[name, *blank, count] for name, count in PUBLISHED_BREC.items()]
-    return _markdown(["BREC", *header, f"all ({rows[0].size})"], lines)
+    return markdown(["BREC", *header, f"all ({rows[0].size})"], lines)
 
 
 def _suite_table(rows: list[Row]) -> str:
@@ -433,10 +435,11 @@ def _suite_table(rows: list[Row]) -> str:
         for model, found in told.items()
     ]
     last = f"copies distinguished ({sum(copies.values())})"
-    return _markdown(["Pairs distinguished", *header, last], lines)
+    return markdown(["Pairs distinguished", *header, last], lines)
 
 
-def _markdown(header: Sequence[object], lines: Sequence[Sequence[object]]) -> str:
+def markdown(header: Sequence[object], lines: Sequence[Sequence[object]]) -> str:
+    """A table with its first column aligned to the left."""
     align = ["---", *("--:" for _ in header[1:])]
     return "\n".join(
         f"| {' | '.join(str(cell) for cell in line)} |"

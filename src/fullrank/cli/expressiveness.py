@@ -1,8 +1,15 @@
 """``fullrank expressiveness``: the pairs of graphs that layers distinguish."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import typer
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from fullrank.bench.expressiveness import Contestant
+    from fullrank.lab import PairSuite
 
 app = typer.Typer(add_completion=False)
 
@@ -19,8 +26,17 @@ def expressiveness(
         "--suite",
         help="A suite of pairs; may be repeated.",
     ),
-    model: str = typer.Option(
-        "", "--model", help="Only models whose name contains this."
+    model: list[str] = typer.Option(
+        [],
+        "--model",
+        help="Only the model of this name, or models whose name contains this; may be "
+        "repeated.",
+    ),
+    protocol: str = typer.Option(
+        "exact",
+        "--protocol",
+        help="exact: random weights, float64; rpc: BREC's own procedure, which trains "
+        "every model on every pair.",
     ),
     relabelings: int | None = typer.Option(
         None, "--relabelings", min=2, help="Relabelings per graph; 32 for BREC, else 4."
@@ -45,6 +61,8 @@ def expressiveness(
     """Count the pairs that each layer distinguishes with random weights.
 
     The whole table takes about 45 minutes on one core, or 20 with `--relabelings 2`.
+    With `--protocol rpc`, BREC takes 4 to 13 minutes per GraphNet on one core;
+    OUT.jsonl has a line for each model.
     """
     from rich.console import Console
     from rich.markdown import Markdown
@@ -53,16 +71,19 @@ def expressiveness(
     from fullrank.bench import expressiveness as bench
     from fullrank.errors import ConfigError
     from fullrank.lab import load_suite
+    from fullrank.lab.graphs.brec import PROTOCOLS
 
+    if protocol not in PROTOCOLS:
+        raise ConfigError(f"--protocol is {' or '.join(PROTOCOLS)}, got {protocol!r}")
+    if protocol == "rpc":
+        suite = ["brec"]
     suites = [load_suite(name, folder) for name in suite]
-    chosen = [
-        each for each in bench.contestants() if model.lower() in each.name.lower()
-    ]
-    if not chosen:
-        names = ", ".join(each.name for each in bench.contestants())
-        raise ConfigError(f"no model is called {model!r}; choose one of {names}")
-    jobs = [(each, pairs) for each in chosen for pairs in suites]
+    chosen = _chosen(model)
     console = Console(stderr=True)
+    if protocol == "rpc":
+        _compare(chosen, suites[0], relabelings, out, console)
+        return
+    jobs = [(each, pairs) for each in chosen for pairs in suites]
     kept = bench.Parts(relabelings, parts)
     if share != "1/1":
         which, count = _share(share)
@@ -79,6 +100,53 @@ def expressiveness(
     Console().print(Markdown(result.to_markdown()))
     if out is not None:
         result.save(out)
+
+
+def _chosen(wanted: list[str]) -> "list[Contestant]":
+    """The models with these names, or with these in their names."""
+    from fullrank.bench.expressiveness import contestants
+    from fullrank.errors import ConfigError
+
+    known = contestants()
+    names = [each.name for each in known]
+    found: set[str] = set()
+    for text in wanted or [""]:
+        exactly = {name for name in names if name.lower() == text.lower()}
+        matching = exactly or {name for name in names if text.lower() in name.lower()}
+        if not matching:
+            raise ConfigError(
+                f"no model is called {text!r}; choose one of {', '.join(names)}"
+            )
+        found |= matching
+    return [each for each in known if each.name in found]
+
+
+def _compare(
+    chosen: "list[Contestant]",
+    suite: "PairSuite",
+    relabelings: int | None,
+    out: Path | None,
+    console: "Console",
+) -> None:
+    """Run BREC's own procedure; what is done is written after each model."""
+    from rich.console import Console
+    from rich.markdown import Markdown
+    from rich.progress import Progress
+
+    from fullrank.bench.rpc import compare, save, to_markdown
+    from fullrank.lab import RPC
+
+    settings = RPC() if relabelings is None else RPC(relabelings=relabelings)
+    rows = []
+    with Progress(console=console) as bar:
+        for each in chosen:
+            bar.add_task(each.name, total=len(suite))
+            rows.append(
+                compare(each, suite, settings, lambda _: bar.advance(bar.task_ids[-1]))
+            )
+            if out is not None:
+                save(rows, out)
+    Console().print(Markdown(to_markdown(rows)))
 
 
 def _share(text: str) -> tuple[int, int]:
