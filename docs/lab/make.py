@@ -35,7 +35,6 @@ from fullrank.lab import (
     STD,
     SUM,
     PairNet,
-    brec,
     collide,
     compare,
     load_suite,
@@ -50,6 +49,7 @@ from fullrank.nn import CombConv, ExpandingConv, GraphNet
 from fullrank.report.lab_page import collision_figure
 from fullrank.report.page import PALETTE, Figure, Section, render_page, software
 from fullrank.train import parse, run_one
+from fullrank.train.environment import environment
 from fullrank.train.evaluate import load_data, load_model
 
 HERE = Path(__file__).parent
@@ -329,31 +329,6 @@ def merges(data: Path) -> None:
     pd.DataFrame(rows).to_csv(HERE / "merged.csv", index=False)
 
 
-def brec_protocols(data: Path) -> None:
-    """BREC's own procedure beside ours, for message passing and for pairs of nodes."""
-    suite = load_suite("brec", data / "expressiveness")
-    models: dict[str, Callable[[], torch.nn.Module]] = {
-        "GIN-0, 4 layers of 16": lambda: GraphNet(1, 16, 16, 4, conv="gin0"),
-        "ExpC-4, 4 layers of 16": lambda: GraphNet(1, 16, 16, 4),
-        "3-WL reference": lambda: PairNet(1),
-    }
-    rows = []
-    for name, factory in models.items():
-        found = brec(factory, suite=suite)
-        rows.append(
-            {
-                "model": name,
-                "released rule": int(found.released.sum()),
-                "unreliable": int(found.released_failures.sum()),
-                "Hotelling's test": int(found.hotelling.sum()),
-                "unreliable to it": int(found.hotelling_failures.sum()),
-                "exact": brec(factory, "exact", suite=suite).count,
-            }
-        )
-        print(rows[-1])
-    pd.DataFrame(rows).to_csv(HERE / "brec.csv", index=False)
-
-
 def fill_page() -> None:
     """Write the tables into the page, between the comments that name them."""
     page = HERE.parent / "what-your-gnn-cannot-see.md"
@@ -407,20 +382,20 @@ def main() -> None:
         "rank": rank,
         "pairs": pairs,
         "merged": merges,
-        "brec": brec_protocols,
     }
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("parts", nargs="*", choices=[*parts, []], default=[*parts])
     parser.add_argument("--data", type=Path, required=True)
     arguments = parser.parse_args()
     file = HERE / "provenance.json"
+    made = {**software(), "commit": environment().commit}
     for part in arguments.parts:
         start = time.perf_counter()
         parts[part](arguments.data)
         seconds = round(time.perf_counter() - start, 1)
         command = f"python docs/lab/make.py --data DATA {part}"
         provenance = json.loads(file.read_text()) if file.exists() else {}
-        provenance[part] = {"command": command, "seconds": seconds, **software()}
+        provenance[part] = {"command": command, "seconds": seconds, **made}
         file.write_text(json.dumps(provenance, indent=1) + "\n")
     fill_page()
 

@@ -95,7 +95,6 @@ _NETWORKS = {
     "CapsGNN": "capsgnn",
     "MPNN": "mpnn",
     "PATCHY-SAN": "patchy-san",
-    "1-2-3-GNN": "k-gnn",
 }
 
 
@@ -115,6 +114,7 @@ def contestants() -> list[Contestant]:
         Contestant("CombC", "combc"),
         Contestant("GIN-0 + virtual node", "gin0", network_args={"virtual_node": True}),
         *(Contestant(name, "", network=network) for name, network in _NETWORKS.items()),
+        Contestant("1-2-3-GNN", "", network="k-gnn", relabelings=2),  # sets of 3 nodes
         Contestant("PPGN", "", network="ppgn", network_args={"readout": "sum"}),
         Contestant("ExpC-4 + continuous", "expc-continuous", AddContinuousStructure()),
         *(
