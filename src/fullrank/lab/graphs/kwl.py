@@ -90,9 +90,10 @@ def wl_level(first: Graph, second: Graph, highest: int = HIGHEST) -> WLLevel:
 
 
 def _bare_batch(pair: list[Data]) -> Batch:
-    return Batch.from_data_list(
-        [Data(x=g.x, edge_index=g.edge_index, edge_attr=g.edge_attr) for g in pair]
-    )
+    # The number of nodes, too: without features, edges do not show isolated nodes.
+    fields = ("x", "edge_index", "edge_attr", "num_nodes")
+    bare = [Data(**{name: getattr(graph, name) for name in fields}) for graph in pair]
+    return Batch.from_data_list(bare)
 
 
 def _refinement_rounds(batch: Batch) -> int | None:
