@@ -22,3 +22,15 @@ def test_only_floating_point_values_change():
     assert changed.x.dtype == torch.float64
     assert changed.edge_index.dtype == torch.int64
     assert data.x.dtype == torch.float32
+
+
+def test_a_copy_of_a_layer_that_caches_its_graph_reads_every_graph():
+    torch.manual_seed(0)
+    layer = GCNConv(2, 3, cached=True)
+    x, path = torch.randn(3, 2), torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
+    layer(x, path)
+    edge = path[:, :2]
+    copy = frozen_copy(layer)
+    copy(x.double(), path)
+    layer.cached, layer._cached_edge_index = False, None
+    assert torch.allclose(copy(x.double(), edge).float(), layer(x, edge))

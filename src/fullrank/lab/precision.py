@@ -8,8 +8,17 @@ from torch_geometric.data import Data
 
 
 def frozen_copy(layer: torch.nn.Module) -> torch.nn.Module:
-    """A copy on the CPU, in float64 and evaluation mode, with frozen parameters."""
-    return deepcopy(layer).cpu().double().eval().requires_grad_(False)
+    """A copy on the CPU, in float64 and evaluation mode, with frozen parameters.
+
+    PyG's layers with ``cached=True`` answer for the first graph they saw; the copy
+    reads every graph.
+    """
+    copy = deepcopy(layer).cpu().double().eval().requires_grad_(False)
+    for part in copy.modules():
+        if getattr(part, "cached", False) is True:
+            stored = [name for name in vars(part) if name.startswith("_cached_")]
+            vars(part).update(dict.fromkeys(stored), cached=False)
+    return copy
 
 
 def double(data: Data) -> Data:

@@ -4,6 +4,7 @@ import networkx as nx
 import pytest
 import torch
 from networkx.generators.atlas import graph_atlas_g
+from torch_geometric.nn import global_mean_pool
 
 from fullrank.errors import DataError
 from fullrank.lab import PairNet, cannot_count
@@ -88,6 +89,19 @@ def test_a_network_of_pairs_counts_cycles_but_not_cliques():
     counting = cannot_count(model)
     assert set(counting.cannot) == {"4-cliques"}
     check(model, counting)
+
+
+def test_the_sizes_of_both_graphs_are_told():
+    """A mean of equal features is the same for all graphs."""
+
+    class Mean(torch.nn.Module):
+        def forward(self, data):
+            return global_mean_pool(data.x, data.batch)
+
+    for miscount in cannot_count(Mean()).cannot.values():
+        sizes = {miscount.first.num_nodes, miscount.second.num_nodes}
+        assert all(str(size) in str(miscount).split("graphs of")[1] for size in sizes)
+        assert miscount.nodes == " and ".join(map(str, sorted(sizes)))
 
 
 def test_a_model_of_molecules_gets_features_as_it_takes_them():

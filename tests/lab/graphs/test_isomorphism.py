@@ -3,7 +3,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from networkx.generators.atlas import graph_atlas_g
+from torch_geometric.data import Data
 
+from fullrank.lab import wl_level
 from fullrank.lab.graphs.families import chang_graphs, rook_graph, shrikhande_graph
 from fullrank.lab.graphs.isomorphism import is_isomorphic, isomorphism_classes
 from fullrank.lab.graphs.pairs import as_data, relabel
@@ -65,3 +67,22 @@ def test_features_of_nodes_and_edges_belong_to_the_graph():
     wl, classes = isomorphism_classes([ring(0, (0, 1)), same, other])
     assert partition(classes) == [[0, 1], [2]]
     assert partition(wl) == [[0, 1], [2]]
+
+
+def test_features_of_every_usual_name_belong_to_a_graph():
+    """Atoms in z and weights of edges, as PyG's data sets of molecules have them."""
+    edges = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
+
+    def graph(**features):
+        return Data(edge_index=edges, num_nodes=3, **features)
+
+    for name, values in {
+        "z": ([6, 8, 6], [8, 6, 6]),
+        "node_type": ([0, 1, 0], [1, 0, 0]),
+        "edge_weight": ([1.0, 1.0, 1.0, 1.0], [1.0, 1.0, 2.0, 2.0]),
+        "edge_type": ([0, 0, 0, 0], [0, 0, 1, 1]),
+    }.items():
+        one, other = (graph(**{name: torch.tensor(value)}) for value in values)
+        wl, same = isomorphism_classes([one, other, one])
+        assert partition(wl) == partition(same) == [[0, 2], [1]]
+        assert wl_level(one, other).folklore == 1

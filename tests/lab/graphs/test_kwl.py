@@ -7,6 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from networkx.generators.atlas import graph_atlas_g
+from torch_geometric.data import Data
 
 from fullrank.errors import ConfigError
 from fullrank.lab import cfi_pair, wl_level
@@ -140,3 +141,23 @@ def test_how_long_the_refinement_takes():
     assert wl_level(long, other).rounds == 2
     with pytest.raises(ConfigError, match="4"):
         wl_level(long, other, highest=4)
+
+
+def test_isolated_nodes_count_in_graphs_without_features():
+    """Edges alone do not show them: two nodes, joined or not."""
+    joined = Data(edge_index=torch.tensor([[0, 1], [1, 0]]), num_nodes=2)
+    apart = Data(edge_index=torch.empty(2, 0, dtype=torch.long), num_nodes=2)
+    assert wl_level(joined, apart).folklore == 1
+    assert wl_level(apart, apart).isomorphic
+    one, other = (
+        Data(edge_index=torch.tensor([[0, end], [end, 0]]), num_nodes=5)
+        for end in (1, 4)
+    )
+    assert wl_level(one, other).isomorphic
+
+
+def test_directions_and_parallel_edges_of_networkx_graphs_are_read():
+    path, fork = nx.DiGraph([(0, 1), (1, 2)]), nx.DiGraph([(0, 1), (2, 1)])
+    assert wl_level(path, fork).isomorphic is False
+    double_edge = nx.MultiGraph([(0, 1), (0, 1), (1, 2)])
+    assert wl_level(double_edge, nx.path_graph(3)).isomorphic is False

@@ -5,6 +5,7 @@ from torch_geometric.data import Batch, Data
 from torch_geometric.utils import to_networkx
 
 from fullrank.lab import PairSuite, relabel
+from fullrank.lab.graphs.pairs import as_data
 
 
 def isomorphic(one, other):
@@ -58,3 +59,8 @@ def test_relabeling_a_batch_gives_isomorphic_graphs_with_their_attributes():
 def test_each_pair_needs_a_group():
     with pytest.raises(ValueError, match="'odd'"):
         PairSuite("odd", [], torch.zeros(1, 2), ())
+
+
+def test_a_loop_of_a_networkx_graph_is_one_edge():
+    graph = as_data(nx.Graph([(0, 0), (0, 1)]))
+    assert sorted(graph.edge_index.T.tolist()) == [[0, 0], [0, 1], [1, 0]]

@@ -148,3 +148,35 @@ def test_the_model_is_left_as_it_was():
 def test_one_relabeling_says_nothing_about_relabeling():
     with pytest.raises(ConfigError, match="1"):
         separates(Gin(1), load_suite("csl"), relabelings=1)
+
+
+def test_rows_of_nodes_are_averaged_however_the_layer_is_called():
+    suite = load_suite("atlas")
+    layer = GINConv(torch.nn.Sequential(torch.nn.Linear(1, 8), torch.nn.Tanh()))
+    by_itself = separates(layer, suite, relabelings=2)
+    by_call = separates(
+        layer,
+        suite,
+        relabelings=2,
+        call=lambda layer, batch: layer(batch.x, batch.edge_index),
+    )
+    assert by_itself.count > 0
+    assert torch.equal(by_call.gap, by_itself.gap)
+
+
+def test_one_number_per_graph_is_a_row():
+    class Number(Gin):
+        def forward(self, batch):
+            return super().forward(batch).sum(dim=1)
+
+    suite = load_suite("csl")
+    assert separates(Number(1), suite, relabelings=2).gap.shape == (len(suite),)
+
+
+def test_rows_of_something_else_are_refused():
+    class Edges(torch.nn.Module):
+        def forward(self, batch):
+            return batch.x[batch.edge_index[0]]
+
+    with pytest.raises(ConfigError, match="a row for each"):
+        separates(Edges(), load_suite("csl"), relabelings=2)

@@ -7,9 +7,21 @@ import pytest
 import torch
 import torch_geometric.nn.conv as pyg
 from torch_geometric.data import Batch, Data
+from torch_geometric.nn.aggr import SumAggregation
 
 from fullrank.errors import ConfigError
-from fullrank.lab import MAX, MEAN, NMEAN, SUM, Proof, Witness, collide, compare
+from fullrank.lab import (
+    MAX,
+    MEAN,
+    NMEAN,
+    SUM,
+    Proof,
+    Witness,
+    as_aggregator,
+    collide,
+    compare,
+)
+from fullrank.nn import ThreeStageGIN0
 from lab.probe.pyg_layers import AGGREGATIONS, ELSEWHERE, LAYERS, OUT, REFUSED, D, mlp
 
 KNOWN = {"SUM": SUM, "MEAN": MEAN, "nMEAN": NMEAN, "MAX": MAX}
@@ -177,6 +189,59 @@ def test_a_changed_layer_is_judged_by_what_it_does(make):
     assert check(make, None, ["SUM"]) == set()
 
 
+def outside_the_examples():
+    """Layers that a change in a hook, a method or an aggregation makes no function of
+    the sum, but only for features of 50 and more."""
+
+    def clip(*args):
+        return args[-1].clamp(-50, 50)
+
+    class Clipping(SumAggregation):
+        def forward(self, x, *args, **kwargs):
+            return super().forward(clip(x), *args, **kwargs)
+
+    yield pyg.GINConv(mlp(), aggr=Clipping())
+    for stage in ("message", "aggregate"):
+        layer = pyg.GINConv(mlp())
+        getattr(layer, f"register_{stage}_forward_hook")(clip)
+        yield layer
+    layer = pyg.GINConv(mlp())
+    layer.register_forward_pre_hook(lambda layer, args: (clip(args[0]), *args[1:]))
+    yield layer
+    layer = pyg.GINConv(mlp())
+    layer.message = lambda x_j: clip(x_j)
+    yield layer
+    layer = pyg.GCNConv(D, OUT)
+    layer.lin.register_forward_hook(clip)
+    yield layer
+    layer = ThreeStageGIN0(D, OUT)
+    layer.coefficients.register_forward_hook(
+        lambda part, args, m: m * (args[0].neighbors().abs().amax(1) < 50)[:, None]
+    )
+    yield layer
+
+
+@pytest.mark.parametrize("layer", outside_the_examples())
+def test_nothing_is_proved_of_a_modified_layer(layer):
+    for known in (SUM, NMEAN):
+        assert not isinstance(compare(layer, known).at_most, Proof)
+
+
+@pytest.mark.parametrize("size", [1.0, 1e-10])
+def test_the_outputs_of_small_weights_are_no_rounding_errors(size):
+    """An injective linear map of the sum distinguishes what the sum does."""
+    layer = pyg.GINConv(torch.nn.Linear(1, 1, bias=False))
+    torch.nn.init.constant_(layer.nn.weight, size)
+    assert not isinstance(compare(layer, SUM).at_least, Witness)
+
+
+def test_a_product_runs_on_as_many_rows_as_each_of_its_parts():
+    product = SUM @ as_aggregator(pyg.SAGEConv(1, 3, aggr="median"))
+    witness = compare(MEAN, product).at_least
+    assert isinstance(witness, Witness)
+    assert min(len(witness.first), len(witness.second)) >= 2
+
+
 def test_what_is_no_function_of_a_neighbourhood_is_refused():
     class Noisy(pyg.GINConv):
         def message(self, x_j):
@@ -211,7 +276,17 @@ def test_a_layer_that_needs_more_says_so():
 
 
 #: What changes with the order of the neighbours, or cannot run.
-NO_FUNCTION: set = set()
+NO_FUNCTION = {
+    ("FastRGCNConv", aggr) for aggr in AGGREGATIONS if aggr not in ("sum", "mean")
+}
+#: What changes in place what its derivative needs, so that it cannot be trained either.
+NO_DERIVATIVE = {("GCN2Conv", aggr) for aggr in ("max", "min", "mul")}
+
+
+def test_a_search_that_needs_a_missing_derivative_says_so():
+    make, call = LAYERS["GCN2Conv"]
+    with pytest.raises(ConfigError, match="GCN2Conv cannot be differentiated"):
+        collide(make(aggr="max"), X, call=call)
 
 
 @pytest.mark.slow
@@ -232,6 +307,8 @@ def test_every_answer_about_every_layer_holds_when_it_runs(name, aggr):
     proved = check(make, call, ["SUM", "nMEAN"], **arguments)
     allowed = {"GCNConv": {"nMEAN"}, "GINConv": {"SUM"}}.get(name, set())
     assert proved == (allowed if aggr in (None, "sum") else set())
+    if (name, aggr) in NO_DERIVATIVE:
+        return
     found = collide(layer, X, call=call, starts=6)
     if found.found:
         layer = layer.double().eval()

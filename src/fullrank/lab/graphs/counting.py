@@ -60,10 +60,16 @@ class Miscount:
     counts: tuple[int, int]
     gap: float
 
+    @property
+    def nodes(self) -> str:
+        """The number of nodes of both, or those of each."""
+        first, second = self.first.num_nodes, self.second.num_nodes
+        return str(first) if first == second else f"{first} and {second}"
+
     def __str__(self) -> str:
         return (
             f"{self.pattern}: {self.counts[0]} and {self.counts[1]} in two graphs of "
-            f"{self.first.num_nodes} nodes that the model merges ({self.gap:.0e} apart)"
+            f"{self.nodes} nodes that the model merges ({self.gap:.0e} apart)"
         )
 
 

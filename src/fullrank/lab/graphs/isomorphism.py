@@ -7,19 +7,23 @@ from torch_geometric.data import Batch, Data
 from fullrank.lab.graphs.wl import distinct, wl_classes, wl_colors
 
 BUDGET = 500
+#: What belongs to a graph besides its edges, by PyG's names.
+NODE_FEATURES = ("x", "z", "node_type")
+EDGE_FEATURES = ("edge_attr", "edge_weight", "edge_type")
 
 
 def isomorphism_classes(graphs: list[Data]) -> tuple[Tensor, Tensor]:
     """Number graphs by their 1-WL class, and by isomorphism.
 
-    Node features ``x`` and edge features ``edge_attr`` are part of a graph.
+    Features of the nodes (``x``, ``z``, ``node_type``) and of the edges (``edge_attr``,
+    ``edge_weight``, ``edge_type``) are part of a graph.
 
     Returns:
         The 1-WL class and the isomorphism class of each graph; the latter refines the
         former. If isomorphism was not decided within a budget of refinements, two
         graphs have different classes: graphs of one class are always proved isomorphic.
     """
-    batch = Batch.from_data_list([_bare(graph) for graph in graphs])
+    batch = Batch.from_data_list([bare(graph) for graph in graphs])
     wl = wl_classes(_colors(batch, batch.label), batch.batch, len(graphs))
     _, which, size = wl.unique(return_inverse=True, return_counts=True)
     alike = (size[which] > 1).nonzero().flatten()
@@ -31,7 +35,7 @@ def isomorphism_classes(graphs: list[Data]) -> tuple[Tensor, Tensor]:
 
 def _within_wl(graphs: list[Data], wl: Tensor) -> Tensor:
     """Isomorphism classes of graphs with these 1-WL classes."""
-    batch = Batch.from_data_list([_bare(graph) for graph in graphs])
+    batch = Batch.from_data_list([bare(graph) for graph in graphs])
     color = _individualized(batch, _colors(batch, batch.label))
     # Equal discrete colourings define an isomorphism.
     same = wl_classes(color, batch.batch, len(graphs))
@@ -41,7 +45,7 @@ def _within_wl(graphs: list[Data], wl: Tensor) -> Tensor:
 def is_isomorphic(first: Data, second: Data, budget: int = BUDGET) -> bool | None:
     """Whether two graphs are isomorphic, or None if undecided after `budget`
     refinements."""
-    pair = Batch.from_data_list([_bare(first), _bare(second)])
+    pair = Batch.from_data_list([bare(first), bare(second)])
     search = _Search(pair, budget)
     return search.extend(pair.label)
 
@@ -75,15 +79,24 @@ class _Search:
         return False
 
 
-def _bare(graph: Data) -> Data:
+def bare(graph: Data) -> Data:
     """Only the structure: edges, and features as labels."""
     return Data(
         edge_index=graph.edge_index,
         num_nodes=graph.num_nodes,
-        features=None if graph.x is None else graph.x.reshape(graph.num_nodes, -1),
-        edge_attr=graph.edge_attr,
-        label=torch.zeros(graph.num_nodes, dtype=torch.long),
+        features=_table(graph, NODE_FEATURES),
+        edge_attr=_table(graph, EDGE_FEATURES),
+        label=torch.zeros(graph.num_nodes or 0, dtype=torch.long),
     )
+
+
+def _table(graph: Data, names: tuple[str, ...]) -> Tensor | None:
+    """These features in one table, in float64; None if there are none."""
+    given = [graph.get(name) for name in names]
+    columns = [
+        z.flatten(1) if z.dim() > 1 else z[:, None] for z in given if z is not None
+    ]
+    return torch.cat([z.double() for z in columns], dim=1) if columns else None
 
 
 def _colors(batch: Batch, label: Tensor) -> Tensor:

@@ -6,10 +6,10 @@ from itertools import combinations
 
 import torch
 from torch import Tensor
-from torch_geometric.data import Batch, Data
+from torch_geometric.data import Batch
 
 from fullrank.errors import ConfigError
-from fullrank.lab.graphs.isomorphism import is_isomorphic
+from fullrank.lab.graphs.isomorphism import bare, is_isomorphic
 from fullrank.lab.graphs.pairs import Graph, as_data
 from fullrank.lab.graphs.wl import distinct, multisets, paired, wl_colors
 
@@ -58,9 +58,10 @@ class WLLevel:
 def wl_level(first: Graph, second: Graph, highest: int = HIGHEST) -> WLLevel:
     """Find the weakest Weisfeiler-Leman test that distinguishes two graphs.
 
-    Colours are compared, never hashed. Node features ``x`` and edge features
-    ``edge_attr`` are initial colours. A test of dimension k needs n^(k+1) numbers; a
-    test that needs more than 2^26 is skipped.
+    Colours are compared, never hashed. Features of nodes (``x``, ``z``, ``node_type``)
+    and edges (``edge_attr``, ``edge_weight``, ``edge_type``) are initial colours. A
+    test of dimension k needs n^(k+1) numbers; a test that needs more than 2^26 is
+    skipped.
 
     Args:
         first: A PyG graph, or a networkx graph without features.
@@ -75,7 +76,7 @@ def wl_level(first: Graph, second: Graph, highest: int = HIGHEST) -> WLLevel:
         return WLLevel(1, 0, 1, False)
     if nodes == 0:
         return WLLevel(None, None, highest, True)
-    tested, batch = 1, _bare_batch(pair)
+    tested, batch = 1, Batch.from_data_list([bare(graph) for graph in pair])
     rounds = _refinement_rounds(batch)
     if rounds is not None:
         return WLLevel(1, rounds, 1, False)
@@ -89,20 +90,14 @@ def wl_level(first: Graph, second: Graph, highest: int = HIGHEST) -> WLLevel:
     return WLLevel(None, None, tested, is_isomorphic(*pair))
 
 
-def _bare_batch(pair: list[Data]) -> Batch:
-    return Batch.from_data_list(
-        [Data(x=g.x, edge_index=g.edge_index, edge_attr=g.edge_attr) for g in pair]
-    )
-
-
 def _refinement_rounds(batch: Batch) -> int | None:
     """Number of rounds of 1-WL until the colours of two graphs differ, if ever."""
-    color = distinct(batch.x, batch.num_nodes)
+    color = distinct(batch.get("features"), batch.num_nodes)
     edges = batch.edge_index
     return _rounds(
         color,
         lambda color: wl_colors(
-            edges, len(color), color, rounds=1, edge_labels=batch.edge_attr
+            edges, len(color), color, rounds=1, edge_labels=batch.get("edge_attr")
         ),
     )
 
@@ -126,12 +121,12 @@ def _relations(batch: Batch) -> Tensor:
     """The relation of two nodes in each graph, ``[2, n, n]``: equal, with their
     features; joined, with their edges; or not joined."""
     n = batch.num_nodes // 2
-    kind = distinct(batch.edge_attr, batch.num_edges) + 1
+    kind = distinct(batch.get("edge_attr"), batch.num_edges) + 1
     source, target = batch.edge_index
     cell = source // n * n * n + source % n * n + target % n
     # Parallel edges form one relation, which contains all their kinds.
     joined = multisets(kind, cell, 2 * n * n).view(2, n, n)
-    own = distinct(batch.x, 2 * n).view(2, n) + 1
+    own = distinct(batch.get("features"), 2 * n).view(2, n) + 1
     diagonal = torch.zeros(2, n, n, dtype=torch.long)
     diagonal[:, range(n), range(n)] = own
     return paired(joined.flatten(), diagonal.flatten()).view(2, n, n)

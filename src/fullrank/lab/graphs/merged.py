@@ -171,6 +171,9 @@ def merged(
     random projections and compared with the next ones; finally every graph is compared
     with the first of its group, number by number.
 
+    Graphs are the same if they are isomorphic with all features of nodes (``x``, ``z``,
+    ``node_type``) and edges (``edge_attr``, ``edge_weight``, ``edge_type``).
+
     Args:
         model: Takes a PyG batch and returns one row per graph.
         dataset: Graphs, or batches of graphs; iterated once.

@@ -133,7 +133,9 @@ def as_data(graph: Graph) -> Data:
     if isinstance(graph, Data):
         return graph
     number = {node: index for index, node in enumerate(graph)}
-    ends = [(number[u], number[v]) for u, v in graph.edges]
+    ends = [(number[u], number[v]) for u, v in graph.edges()]
     edges = torch.tensor(ends, dtype=torch.long).view(-1, 2).T
-    both = torch.cat([edges, edges.flip(0)], dim=1)
-    return Data(x=torch.ones(len(graph), 1), edge_index=both)
+    if not graph.is_directed():
+        back = edges[:, edges[0] != edges[1]].flip(0)
+        edges = torch.cat([edges, back], dim=1)
+    return Data(x=torch.ones(len(graph), 1), edge_index=edges)

@@ -12,7 +12,7 @@ from torch_geometric.nn import global_mean_pool
 from fullrank.errors import ConfigError, ModelError
 from fullrank.lab.graphs.pairs import PairSuite, relabel
 from fullrank.lab.precision import double, frozen_copy
-from fullrank.lab.running import Runner, is_layer, runner_of
+from fullrank.lab.running import Runner, runner_of
 
 SPREAD_FACTOR = 100.0
 SMALLEST_RELATIVE_GAP = 1e-9
@@ -79,12 +79,12 @@ def separates(
             the structure: features that are not invariant appear as spread.
         seed: Seed of the relabelings.
         call: Runs the model, ``call(model, batch)``; ``model(batch)`` by default. For a
-            layer, which returns one row per node, the mean is compared.
+            module that returns one row per node, such as a layer, their mean is
+            compared.
     """
     if relabelings < 2:
         raise ConfigError(f"relabelings must be at least 2, got {relabelings}")
-    run, layer = runner_of(model, call), call is None and is_layer(model)
-    model = frozen_copy(model)
+    model, run = frozen_copy(model), runner_of(model, call)
     generator = torch.Generator().manual_seed(seed)
     means, spreads = [], []
     for batch in _batches(suite.graphs):
@@ -92,7 +92,7 @@ def separates(
         for _ in range(relabelings):
             relabeled = relabel(batch, generator)
             out = run(model, transform(relabeled) if transform else relabeled)
-            rows.append(global_mean_pool(out, batch.batch) if layer else out)
+            rows.append(_per_graph(out, batch))
         embeddings = torch.stack(rows)  # [R, G, k]
         mean = embeddings.mean(dim=0)
         means.append(mean)
@@ -107,6 +107,19 @@ def separates(
         spread=torch.maximum(spread[first], spread[second]),
         scale=torch.maximum(mean[first].norm(dim=-1), mean[second].norm(dim=-1)),
     )
+
+
+def _per_graph(out: Tensor, batch: Batch) -> Tensor:
+    """One row for each graph: the graph's, or the mean of its nodes' rows."""
+    if out.dim() == 0 or out.size(0) not in (batch.num_graphs, batch.num_nodes):
+        raise ConfigError(
+            f"a model must return a row for each of {batch.num_graphs} graphs or "
+            f"{batch.num_nodes} nodes, got shape {list(out.shape)}"
+        )
+    rows = out.reshape(out.size(0), -1)
+    if len(rows) == batch.num_graphs:
+        return rows
+    return global_mean_pool(rows, batch.batch, batch.num_graphs)
 
 
 def _batches(graphs: list[Data]) -> Iterator[Batch]:

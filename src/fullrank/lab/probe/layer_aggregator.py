@@ -13,7 +13,7 @@ from functools import lru_cache
 import torch
 from torch import Tensor
 from torch_geometric.data import Batch
-from torch_geometric.nn import GCNConv, GINConv
+from torch_geometric.nn import GCNConv, GINConv, Linear
 from torch_geometric.nn.aggr import SumAggregation
 
 from fullrank.errors import ConfigError
@@ -44,6 +44,7 @@ from fullrank.nn.neighborhoods import Layout, Pairs, read_neighborhoods
 
 AGREE = 1e-8
 EXAMPLES = 12
+LARGE = 40
 WIDEST = 256
 
 _KNOWN_COEFFICIENTS: dict[type[Coefficients], Aggregator] = {
@@ -135,6 +136,8 @@ def coefficient_aggregator(coefficients: Coefficients) -> Aggregator:
 
 
 def _known(coefficients: Coefficients) -> Aggregator | None:
+    if not _is_unmodified(coefficients):
+        return None
     if type(coefficients) is Stack:
         parts = (part for part in coefficients.parts if isinstance(part, Coefficients))
         return Product(tuple(map(coefficient_aggregator, parts)))
@@ -147,18 +150,34 @@ def _structure(layer: torch.nn.Module, name: str) -> Aggregator | None:
     """The structure of an unmodified layer of exactly this class."""
     if not (type(layer) in (GCNConv, GINConv) or type(layer) in _EXPANDING):
         return None
+    if not (_is_unmodified(layer) and _sums(layer)):
+        return None
     if isinstance(layer, GCNConv):
-        if layer.normalize and layer.add_self_loops and not layer.improved:
+        normalizes = layer.normalize and layer.add_self_loops and not layer.improved
+        if normalizes and type(layer.lin) is Linear and _is_unmodified(layer.lin):
             return After(lambda r: _affine(layer, r), NMEAN, name=name)
     elif isinstance(layer, GINConv):
         if float(layer.eps) == 0:
             return After(layer.nn, SUM, name=name)
-    elif isinstance(layer, ExpandingConv):
-        sums = type(layer.aggr_module) is SumAggregation
-        if sums and layer.self_loops and not layer.re_sum:
-            inner = coefficient_aggregator(layer.coefficients)
-            return After(layer.mlp, inner, name=name)
+    elif isinstance(layer, ExpandingConv) and layer.self_loops and not layer.re_sum:
+        inner = coefficient_aggregator(layer.coefficients)
+        return After(layer.mlp, inner, name=name)
     return None
+
+
+def _is_unmodified(module: torch.nn.Module) -> bool:
+    """Whether a module runs only the methods of its class: no hooks, and no methods of
+    its own. What they change may not show on the examples."""
+    return not any(
+        callable(getattr(type(module), name, None))
+        or (value and "_forward_" in name and name.endswith("hooks"))
+        for name, value in vars(module).items()
+    )
+
+
+def _sums(layer: torch.nn.Module) -> bool:
+    aggregation = layer.get_submodule("aggr_module")
+    return type(aggregation) is SumAggregation and _is_unmodified(aggregation)
 
 
 def _affine(layer: GCNConv, aggregated: Tensor) -> Tensor:
@@ -216,12 +235,12 @@ def _reversed(x: Multiset) -> Multiset:
 
 @lru_cache(maxsize=32)
 def _examples(width: int) -> tuple[Multiset, ...]:
-    """Random neighbourhoods of 2 to 7 rows and of several scales, with degrees, some
-    with equal rows."""
+    """Random neighbourhoods of 2 to 7 rows, and one of 40, of several scales, with
+    degrees, some with equal rows."""
     generator = torch.Generator().manual_seed(0)
     examples = []
     for index in range(EXAMPLES):
-        n = 2 + index % 6
+        n = 2 + index % 6 if index < EXAMPLES - 1 else LARGE
         x = torch.randn(n, width, generator=generator) * (0.1, 1.0, 10.0)[index % 3]
         if index % 4 == 0:
             x[-1] = x[0]

@@ -44,7 +44,19 @@ class Reader:
         Copy k of the star is used for output k, so that one backward pass
         differentiates many outputs, if the layer treats the graphs of a batch
         independently.
+
+        Raises:
+            ConfigError: If the layer cannot be differentiated.
         """
+        try:
+            return self._jacobian(neighbors)
+        except RuntimeError as error:
+            raise ConfigError(
+                f"{type(self.layer).__name__} cannot be differentiated, as the search "
+                f"for collisions requires: {error}"
+            ) from error
+
+    def _jacobian(self, neighbors: Tensor) -> Tensor:
         if not self._side_by_side:
             return jacobian(self, neighbors).flatten(1)
         count = self(neighbors).numel()

@@ -8,7 +8,7 @@ that g distinguishes and f does not.
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
-from itertools import chain, combinations_with_replacement
+from itertools import chain, combinations_with_replacement, repeat, zip_longest
 from numbers import Rational
 
 import numpy as np
@@ -30,6 +30,7 @@ from fullrank.lab.theory.exact import null_space, rank
 SAME = 1e-9
 DIFFERENT = 1e-6
 FIRST = 8
+SAMPLE = 64
 
 
 @dataclass(frozen=True)
@@ -50,8 +51,9 @@ class Witness:
         first, second: The multisets.
         confusing, telling: The aggregators.
         exact: Whether both statements hold in rational arithmetic; otherwise, as for
-            every layer, the outputs of `confusing` agree to 1e-9 and those of `telling`
-            differ by more than 1e-6, relative to their size.
+            every layer, the outputs of `confusing` agree to 1e-9, each number relative
+            to its size or usual size, and those of `telling` differ by more than 1e-6,
+            relative to the largest number.
     """
 
     first: Multiset
@@ -138,21 +140,22 @@ def as_strong(f: Aggregator, g: Aggregator, dim: int | None = None) -> Evidence:
         return Proof(steps)
     if matrices := _as_matrices(f, g):
         return _replayed(_matrix_witness(f, g, *matrices, dim))
-    if isinstance(g, Product):
+    # The parts of a product may run on fewer rows than the product.
+    if isinstance(g, Product) and all(x.smallest == g.smallest for x in g.parts):
         return _replayed(_as_strong_as_product(f, g, dim))
-    return _replayed(_search(f, g, dim))
+    return _search(f, g, dim)
 
 
-def _replayed(evidence: Evidence) -> Evidence:
+def _replayed(evidence: Evidence, units: tuple[float, ...] = ()) -> Evidence:
     """A witness, verified by running both aggregators."""
     if not isinstance(evidence, Witness):
         return evidence
     both = evidence.first, evidence.second
     by_f, by_g = (
-        tuple(aggregator.encode(x) for x in both)
+        [aggregator.encode(x) for x in both]
         for aggregator in (evidence.confusing, evidence.telling)
     )
-    if distance(*by_f) > SAME or distance(*by_g) <= DIFFERENT:
+    if not (_agree(by_f[0], by_f[1], units) and _distance(*by_g) > DIFFERENT):
         return Unknown(2)
     exact = all(isinstance(number, Rational) for number in chain(*by_f, *by_g))
     return replace(evidence, exact=exact)
@@ -303,6 +306,7 @@ def _search(f: Aggregator, g: Aggregator, dim: int) -> Evidence:
         for index, x in enumerate(multisets)
         if size in (None, len(x)) and len(x) >= smallest
     ]
+    units = _units(_encode(f, pool, indices[:: len(indices) // SAMPLE + 1]))
     seen: dict[tuple, tuple[int, tuple, tuple]] = {}
     start = 0
     while some := indices[start : 2 * start + FIRST]:
@@ -313,14 +317,38 @@ def _search(f: Aggregator, g: Aggregator, dim: int) -> Evidence:
             center = tuple(x.rows[0]) if f.reads_center or g.reads_center else ()
             # So far, g has the same output for all multisets of the group: compare with
             # the first.
-            other, *others = seen.setdefault((center, _key(by_f)), (index, by_f, by_g))
-            same = distance(others[0], by_f) <= SAME
-            if same and distance(others[1], by_g) > DIFFERENT:
-                return Witness(multisets[other], x, f, g, exact=False)
+            key = center, _key(by_f, units)
+            other, *others = seen.setdefault(key, (index, by_f, by_g))
+            same = _agree(others[0], by_f, units)
+            if same and _distance(others[1], by_g) > DIFFERENT:
+                found = Witness(multisets[other], x, f, g, exact=False)
+                return _replayed(found, units)
     return Unknown(len(indices))
 
 
-def distance(one: tuple, other: tuple) -> float:
+def _units(encoded: list[tuple]) -> tuple[float, ...]:
+    """The largest size of each number in some outputs, at most 1: the outputs of a
+    layer with small weights are small, but they are not rounding errors."""
+    columns = zip_longest(*encoded, fillvalue=0)
+    return tuple(min(1.0, float(max(map(abs, column)))) or 1.0 for column in columns)
+
+
+def _agree(one: tuple, other: tuple, units: tuple[float, ...]) -> bool:
+    """Whether two outputs are the same up to rounding, number by number."""
+    if one == other:
+        return True
+    pairs = zip(one, other, chain(units, repeat(1.0)), strict=False)
+    return len(one) == len(other) and all(
+        a == b
+        or (
+            not isinstance(a - b, Rational)
+            and abs(a - b) <= SAME * max(abs(a), abs(b), unit)
+        )
+        for a, b, unit in pairs
+    )
+
+
+def _distance(one: tuple, other: tuple) -> float:
     """Largest difference relative to the size of the outputs; 0 means equal."""
     if one == other:
         return 0.0
@@ -332,8 +360,12 @@ def distance(one: tuple, other: tuple) -> float:
     return float(gap / max(1.0, *(abs(z) for z in (*one, *other))))
 
 
-def _key(encoded: tuple) -> tuple:
-    return tuple(z if isinstance(z, Rational) else round(z, 7) + 0.0 for z in encoded)
+def _key(encoded: tuple, units: tuple[float, ...]) -> tuple:
+    numbers = zip(encoded, chain(units, repeat(1.0)), strict=False)
+    return tuple(
+        z if isinstance(z, Rational) else round(z / unit, 7) + 0.0
+        for z, unit in numbers
+    )
 
 
 def _encode(f: Aggregator, pool: tuple[int, bool], indices: list[int]) -> list[tuple]:
