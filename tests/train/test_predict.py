@@ -150,6 +150,16 @@ def test_only_tables_of_molecules_have_descriptors(tmp_path):
         run_one(config)
 
 
+def test_an_output_that_is_not_finite_has_a_reason(trained):
+    predictor = load(trained.runs[0].path)
+    with torch.no_grad():
+        for weight in predictor.models[0].parameters():
+            weight.fill_(1e30)
+    found = predictor.predict(["CCO"])
+    assert found["predicted_logp"].isna().all()
+    assert found["reason"][0]
+
+
 def test_ensemble_gives_mean_and_standard_deviation(trained):
     folders = [run.path for run in trained.runs]
     each = [load(folder).predict(["CCO", "c1ccccc1"]) for folder in folders]
@@ -184,7 +194,7 @@ def test_classification_gives_probabilities(tmp_path, task, target, columns):
 def test_models_of_different_targets_are_no_ensemble(trained, tmp_path):
     other = small_config(tmp_path, ["weight"], training={"epochs": 1})
     run = run_one(other)
-    with pytest.raises(ConfigError, match="ensemble"):
+    with pytest.raises(ConfigError, match=run.id):
         load([trained.runs[0].path, run.path])
 
 
@@ -251,7 +261,7 @@ class TestQM9:
         assert first.equals(again)
         reasons = predictor.predict(["C[Si]", "not a molecule"])["reason"]
         assert "element 14" in reasons[0]
-        assert "cannot be parsed" in reasons[1]
+        assert reasons[1]
 
     def test_conformers_have_lengths_near_those_of_qm9(self, config):
         if not config.data.distance:
