@@ -112,8 +112,15 @@ def test_the_committed_results_need_no_run_again(program, tmp_path):
     assert "48 runs, 48 already done" in errors
     made = json.loads((tmp_path / "reproduction/results.json").read_text())
     before = json.loads(COMMITTED.read_text())
-    assert [(t["name"], t["scale"], len(t["cells"])) for t in made["tables"]] == [
-        (t["name"], t["scale"], len(t["cells"])) for t in before["tables"]
-    ]
+
+    def numbers(record):  # a cell whose folds are not all done has none yet
+        return {
+            (table["name"], table["scale"]): sum(
+                bool(c["by_seed"]) for c in table["cells"]
+            )
+            for table in record["tables"]
+        }
+
+    assert numbers(made) == numbers(before)
     known = {claim["says"] for claim in before["claims"]}
     assert [c for c in made["claims"] if c["says"] in known] == before["claims"]
