@@ -160,6 +160,17 @@ def test_an_output_that_is_not_finite_has_a_reason(trained):
     assert found["reason"][0]
 
 
+def test_a_text_is_not_a_list_of_molecules(trained):
+    with pytest.raises(DataError, match="'CCO'"):
+        load(trained.runs[0].path).predict("CCO")
+
+
+def test_what_pandas_puts_where_there_is_no_molecule_has_a_reason(trained):
+    found = load(trained.runs[0].path).predict(["CCO", None, float("nan"), "CCN"])
+    assert found["predicted_logp"].isna().tolist() == [False, True, True, False]
+    assert found["reason"].notna().tolist() == [False, True, True, False]
+
+
 def test_ensemble_gives_mean_and_standard_deviation(trained):
     folders = [run.path for run in trained.runs]
     each = [load(folder).predict(["CCO", "c1ccccc1"]) for folder in folders]

@@ -17,7 +17,7 @@ from fullrank.data.featurizers import (
     featurize,
 )
 from fullrank.data.workers import batched
-from fullrank.errors import ConfigError
+from fullrank.errors import ConfigError, DataError, quoted
 from fullrank.train.calibration import (
     Calibration,
     calibration_of,
@@ -149,6 +149,8 @@ class Predictor:
         """
         import pandas as pd
 
+        if isinstance(smiles, str):  # else each letter would be a molecule
+            raise DataError(f"predict needs a list of SMILES, got {quoted(smiles)}")
         blocks = batched(smiles, MOLECULES_AT_ONCE)
         made = featurize(self.reading, blocks, workers)
         names = self.all_columns(interval)
