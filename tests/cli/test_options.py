@@ -29,7 +29,8 @@ def test_quiet_says_nothing_of_bad_rows_either(program, tmp_path, caplog, quiet)
 def test_a_file_is_refused_before_any_work_if_its_folder_is_not_there(program):
     status, _, errors = program("predict", "no-run", "in.csv", "-o", "gone/out.csv")
     assert status == 2
-    assert errors == "error: cannot write gone/out.csv: there is no folder gone"
+    assert errors.startswith("error: ")
+    assert "gone/out.csv" in errors
 
 
 def test_the_network_leaves_cores_to_the_workers(monkeypatch):

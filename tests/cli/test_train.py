@@ -105,7 +105,7 @@ def test_a_part_to_calibrate_on_and_no_fingerprints(run, config):
     assert status == 0
     model = load(path.strip())
     assert "similarity" in model.predict(["CCO"])
-    with pytest.raises(ConfigError, match="calibration"):
+    with pytest.raises(ConfigError):
         model.predict(["CCO"], interval=90)
     status, _, errors = run(*table, *quick, "--calibration", 500)
     assert status == 2

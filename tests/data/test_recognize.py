@@ -56,6 +56,8 @@ def test_the_column_of_smiles(look, header, smiles):
     [
         (["7", "7.0"], {}, "'7'"),
         (["active", "active"], {}, "'active'"),
+        (['"1,5"', '"2,25"', '"3,5"', "4"], {}, "'1,5'"),
+        (['"0,5"', '"1,5"'], {}, "'0,5'"),
         (["", "NA"], {}, "'y'"),
         (["a", "b", "c"], {"task": "binary"}, "'a'"),
         ([f"name {i}" for i in range(99)], {}, "'name 0'"),

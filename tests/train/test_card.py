@@ -66,6 +66,6 @@ def test_a_run_with_changes_that_are_not_committed_has_no_card(run, tmp_path):
     copy = type(run)(shutil.copytree(run.path, tmp_path / run.id))
     for commit in ("0" * 40 + "-dirty", None):
         _set_commit(copy, commit)
-        with pytest.raises(ConfigError, match="not committed"):
+        with pytest.raises(ConfigError):
             measure_run(copy)
     assert Model.load(copy.model_file).spec.run == run.id

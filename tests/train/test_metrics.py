@@ -89,6 +89,15 @@ def test_class_that_does_not_occur_is_left_out():
     assert found["rocauc"] == pytest.approx(np.mean(each))
 
 
+@pytest.mark.filterwarnings("error")
+def test_areas_of_one_class_are_undefined():
+    y, p = torch.ones(9).long(), torch.full((9, 2), 0.5)
+    found = measured(spec("multiclass", num_classes=2), p, y)
+    assert np.isnan([found["rocauc"], found["ap"]]).all()
+    # Nor is it a warning that a class does not occur.
+    measured(spec("multiclass", num_classes=3), torch.rand(4, 3), torch.arange(4) % 2)
+
+
 def test_subtokens_equal_ogbs_evaluator():
     from ogb.graphproppred import Evaluator
 

@@ -99,14 +99,14 @@ def test_balanced_weights_of_labels_even_out_each_target():
 
 
 @pytest.mark.parametrize(
-    ("labels", "weights", "words"),
+    ("labels", "weights", "named"),
     [
         ([0, 1, 0], [1.0, 2.0, 3.0], "3 .* 2 "),
-        ([[0.5], [0.1], [0.2]], [1.0], "classification"),
+        ([[0.5], [0.1], [0.2]], [1.0], "regression"),
     ],
 )
-def test_class_weights_that_do_not_fit(labels, weights, words):
-    with pytest.raises(ConfigError, match=words):
+def test_class_weights_that_do_not_fit(labels, weights, named):
+    with pytest.raises(ConfigError, match=named):
         designed(graphs(labels), np.arange(3), training={"class_weights": weights})
 
 
@@ -174,6 +174,15 @@ def test_a_file_of_an_earlier_version_has_no_distribution_of_labels(tmp_path):
     [
         {"targets": [{"name": "one", "unit": ""}]},
         {"targets": []},
+        {"node_features": {"kind": "float", "names": ["a"], "cardinalities": []}},
+        {"edge_features": {"kind": "float", "names": ["a"], "cardinalities": []}},
+        {
+            "seen": {
+                "elements": [6],
+                "atoms": [1, 2],
+                "node_categories": [[0]] * 9,
+            }
+        },
         {"mean": [1.0]},
         {"std": [1.0, 0.0]},
         {"mean": [1.0, None]},

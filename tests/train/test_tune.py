@@ -120,7 +120,7 @@ def test_a_database_is_shared(tmp_path):
 @pytest.mark.parametrize(
     ("space", "word"),
     [
-        ({}, "empty"),
+        ({}, None),
         ({"model.hiden": [3]}, "hiden"),
         ({"model.hidden": [8, 0]}, "0"),
         ({"model.hidden": 8}, "8"),

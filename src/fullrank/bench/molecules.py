@@ -29,7 +29,6 @@ from fullrank.data import load_dataset
 from fullrank.data.splits import PARTS
 from fullrank.errors import ConfigError, DataError, RunError, nearest
 
-SEEDS = (0, 1, 2)
 MOLHIV_ROWS, QM9_ROWS = 8000, 10000
 TABLES = {
     "delaney": ("logS", "regression"),

@@ -37,7 +37,7 @@ _ONES = np.array([byte.bit_count() for byte in range(256)])
 _NO_CATEGORY = 255
 
 
-class Table(NamedTuple):
+class AtomTable(NamedTuple):
     """One molecule.
 
     Attributes:
@@ -51,7 +51,7 @@ class Table(NamedTuple):
     bonds: np.ndarray
 
 
-def tables(mols: "Sequence[Chem.Mol]") -> list[Table | None]:
+def tables(mols: "Sequence[Chem.Mol]") -> list[AtomTable | None]:
     """The table of each molecule, or None if its binary cannot be read."""
     binaries = [mol.ToBinary() for mol in mols]
     block = _Block(binaries)
@@ -67,7 +67,7 @@ def tables(mols: "Sequence[Chem.Mol]") -> list[Table | None]:
         np.split(block.bonds(), after_bonds),
         strict=True,
     )
-    return [Table(*next(pieces)) if ok else None for ok in readable.tolist()]
+    return [AtomTable(*next(pieces)) if ok else None for ok in readable.tolist()]
 
 
 class _Block:

@@ -66,6 +66,8 @@ def parsed(smiles: str) -> "Chem.Mol":
     """As `molecule`, but RDKit may write to standard error."""
     from rdkit import Chem
 
+    if not isinstance(smiles, str):  # such as the NaN that pandas puts where none is
+        raise DataError(f"{smiles!r} is not a SMILES text")
     smiles = smiles.strip()
     if not smiles:
         raise DataError("the SMILES is empty")

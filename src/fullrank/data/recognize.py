@@ -7,7 +7,13 @@ from pathlib import Path
 from typing import Literal
 
 from fullrank.data.molecules import molecule
-from fullrank.data.tables import Row, is_missing, number, open_table
+from fullrank.data.tables import (
+    Row,
+    has_decimal_comma,
+    is_missing,
+    number,
+    open_table,
+)
 from fullrank.errors import DataError
 
 Kind = Literal["regression", "binary", "multiclass"]
@@ -143,7 +149,15 @@ def _kind(file: Path, name: str, values: list[str], task: Kind | None) -> _Kind:
             f"every value of {name!r} in {file} is {values[0]!r}: there is nothing to "
             f"learn; choose another target"
         )
+    commas = [value for value in values if has_decimal_comma(value)]
+    mostly_numbers = 2 * (len(numbers) + len(commas)) > len(values)
     if task is None:
+        if mostly_numbers and len(commas) > len(numbers):
+            raise DataError(
+                f"most values of {name!r} in {file} have a decimal comma, such as "
+                f"{commas[0]!r}; write {commas[0].replace(',', '.')} instead, or say "
+                f"that they are the names of classes"
+            )
         if different == 2:
             task = "binary"
         elif 2 * len(numbers) > len(values):

@@ -123,7 +123,7 @@ class TableReader:
                 return f"{problem}: it seems to be separated by {_NAMES[sign]}"
         if self._delimiter == "," and len(cells) > len(self.header):
             pairs = (",".join(pair) for pair in pairwise(cells))
-            commas = [pair for pair in pairs if _DECIMAL_COMMA.fullmatch(pair)]
+            commas = list(filter(has_decimal_comma, pairs))
             if commas:
                 return f"{problem}: is {commas[0]!r} a number with a decimal comma?"
         return problem
@@ -303,7 +303,7 @@ def _unescaped(cell: str) -> str:
 
 def number(text: str) -> float:
     """The number in a cell; a `DataError` says what is wrong with it."""
-    if _DECIMAL_COMMA.fullmatch(text):
+    if has_decimal_comma(text):
         point = text.replace(",", ".")
         raise DataError(f"{text!r} has a decimal comma; write {point} instead")
     try:
@@ -312,6 +312,11 @@ def number(text: str) -> float:
         return float(text)
     except ValueError:
         raise DataError(f"{text!r} is not a number") from None
+
+
+def has_decimal_comma(text: str) -> bool:
+    """Whether a cell is a number but for a comma in the place of the point."""
+    return _DECIMAL_COMMA.fullmatch(text) is not None
 
 
 def is_missing(text: str) -> bool:

@@ -186,60 +186,36 @@ def _pna(
 def _expc_structural(
     in_channels,
     out_channels,
-    edge_dim=None,
     num_aggregators=4,
     num_structural=4,
     hops=2,
     init="paper",
     **kwargs,
 ):
-    return ExpandingConv(
-        in_channels,
-        out_channels,
-        edge_dim=edge_dim,
-        coefficients=Stack(
-            TanhCoefficients(in_channels, num_aggregators, init),
-            StructuralCoefficients(num_structural, hops),
-        ),
-        **kwargs,
-    )
+    tanh = TanhCoefficients(in_channels, num_aggregators, init)
+    both = Stack(tanh, StructuralCoefficients(num_structural, hops))
+    return ExpandingConv(in_channels, out_channels, coefficients=both, **kwargs)
 
 
 @register_conv("expc-continuous", hands_on_to=ExpandingConv)
 def _expc_continuous(
     in_channels,
     out_channels,
-    edge_dim=None,
     num_aggregators=4,
     num_structural=4,
     walk_length=8,
     init="paper",
     **kwargs,
 ):
-    return ExpandingConv(
-        in_channels,
-        out_channels,
-        edge_dim=edge_dim,
-        coefficients=Stack(
-            TanhCoefficients(in_channels, num_aggregators, init),
-            ContinuousStructureCoefficients(num_structural, walk_length),
-        ),
-        **kwargs,
-    )
+    tanh = TanhCoefficients(in_channels, num_aggregators, init)
+    structure = ContinuousStructureCoefficients(num_structural, walk_length)
+    both = Stack(tanh, structure)
+    return ExpandingConv(in_channels, out_channels, coefficients=both, **kwargs)
 
 
 @register_conv("combc-structural", hands_on_to=CombConv)
-def _combc_structural(
-    in_channels, out_channels, edge_dim=None, hops=2, init="paper", **kwargs
-):
-    by_structure = in_channels // 2
-    return CombConv(
-        in_channels,
-        out_channels,
-        edge_dim=edge_dim,
-        coefficients=Stack(
-            TanhCoefficients(in_channels, in_channels - by_structure, init),
-            StructuralCoefficients(by_structure, hops),
-        ),
-        **kwargs,
-    )
+def _combc_structural(in_channels, out_channels, hops=2, init="paper", **kwargs):
+    half = in_channels // 2
+    tanh = TanhCoefficients(in_channels, in_channels - half, init)
+    both = Stack(tanh, StructuralCoefficients(half, hops))
+    return CombConv(in_channels, out_channels, coefficients=both, **kwargs)

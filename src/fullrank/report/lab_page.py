@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from itertools import cycle
 from typing import TYPE_CHECKING
 
+from fullrank.lab.probe.profile import QUANTITIES
 from fullrank.report.page import (
     PALETTE,
     Block,
@@ -103,25 +104,12 @@ def lab_page(
 
 def glance(findings: Findings) -> tuple[list[str], list[list[str]]]:
     """Columns and rows of the overview table."""
-    columns = [
-        "model",
-        "layer",
-        "rank M",
-        "rank H",
-        "rank R",
-        "kept",
-        "rank J",
-        "rank J (moving)",
-        "sampling",
-        "outputs collide",
-        "aggregates collide",
-    ]
-    quantities = [*columns[2:8], "sampling"]
+    columns = ["model", "layer", *QUANTITIES, "outputs collide", "aggregates collide"]
     rows = [
         [
             model,
             finding.profile.name,
-            *(_mean(finding.profile, quantity) for quantity in quantities),
+            *(_mean(finding.profile, quantity) for quantity in QUANTITIES),
             _caught(finding.output, finding.why_not),
             _caught(finding.aggregate, finding.why_not),
         ]

@@ -1,6 +1,5 @@
 """The models of a server."""
 
-import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -133,7 +132,10 @@ class ServedModel:
         )
 
     def _rows(self, made: Featurized) -> list[list[Any]]:
-        return [_checked(row) for row in self.predictor.rows(made, self.interval)]
+        return [
+            [*cells, None if reason is None else plainly(reason)]
+            for *cells, reason in self.predictor.rows(made, self.interval)
+        ]
 
     def prediction(self, smiles: str, row: Sequence[Any]) -> Prediction:
         """The cells of `columns` by name."""
@@ -190,16 +192,6 @@ class ServedModel:
             training=training,
             share=share,
         )
-
-
-def _checked(row: list[Any]) -> list[Any]:
-    """The row, or a reason if its numbers are not finite."""
-    *cells, reason = row
-    if reason is not None:
-        return [*cells, plainly(reason)]
-    if all(math.isfinite(cell) for cell in cells if isinstance(cell, float)):
-        return row
-    return [*[None] * len(cells), "the network's output is not a finite number"]
 
 
 def load_models(given: Sequence[str]) -> dict[str, Predictor]:

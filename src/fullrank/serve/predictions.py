@@ -23,7 +23,7 @@ _BLOCK = TypeAdapter(list[Prediction])
 
 
 @dataclass(frozen=True)
-class Table:
+class UploadedTable:
     """An uploaded table.
 
     Attributes:
@@ -37,7 +37,7 @@ class Table:
     smiles: list[str | DataError]
 
 
-def read_table(body: bytes, model: ServedModel, column: str | None) -> Table:
+def read_table(body: bytes, model: ServedModel, column: str | None) -> UploadedTable:
     """Read the table of a request.
 
     Args:
@@ -56,7 +56,7 @@ def read_table(body: bytes, model: ServedModel, column: str | None) -> Table:
         padded = row.cells + [""] * len(table.header)
         cells.append([padded[i] for i in kept])
         smiles.append(DataError(problem) if problem else padded[place])
-    return Table([table.header[i] for i in kept], cells, smiles)
+    return UploadedTable([table.header[i] for i in kept], cells, smiles)
 
 
 async def predicted(
@@ -112,7 +112,7 @@ async def _patiently(model: ServedModel, block: list[Any]) -> list[list[Any]]:
 
 
 async def as_csv(
-    model: ServedModel, table: Table, blocks: AsyncIterator[list[list[Any]]]
+    model: ServedModel, table: UploadedTable, blocks: AsyncIterator[list[list[Any]]]
 ) -> AsyncIterator[str]:
     """The table with the predictions as further columns, as CSV."""
     yield table_text([[*table.header, *model.columns]])

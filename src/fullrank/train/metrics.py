@@ -10,8 +10,6 @@ from torchmetrics.functional import r2_score
 from torchmetrics.functional.classification import (
     binary_auroc,
     binary_average_precision,
-    multiclass_auroc,
-    multiclass_average_precision,
 )
 from torchmetrics.utilities.data import dim_zero_cat
 
@@ -161,18 +159,16 @@ def _binary(spec: ModelSpec, predictions: Tensor, labels: Tensor) -> dict:
 
 
 def _multiclass(spec: ModelSpec, predictions: Tensor, labels: Tensor) -> dict:
-    classes = spec.num_classes or predictions.size(1)
     right = predictions.argmax(dim=1) == labels
-    # One-vs-rest averages over the classes that occur.
-    present = torch.bincount(labels, minlength=classes) > 0
-    given = (predictions, labels, classes)
-    areas = multiclass_auroc(*given, average=None)[present]
-    precisions = multiclass_average_precision(*given, average=None)[present]
-    return {
-        "accuracy": float(right.double().mean()),
-        "rocauc": float(areas.mean()) if present.sum() > 1 else float("nan"),
-        "ap": float(precisions.mean()),
-    }
+    measured = {"accuracy": float(right.double().mean())}
+    # One-vs-rest averages over the classes that occur, undefined if there is only one.
+    present = labels.unique().tolist()
+    for name, area in (("rocauc", binary_auroc), ("ap", binary_average_precision)):
+        measured[name] = float("nan")
+        if len(present) > 1:
+            areas = [area(predictions[:, c], (labels == c).long()) for c in present]
+            measured[name] = float(torch.stack(areas).mean())
+    return measured
 
 
 def _mean(values: list[float]) -> float:

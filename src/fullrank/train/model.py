@@ -192,6 +192,7 @@ class ModelSpec(BaseModel):
                 raise ModelError(f"{name} is {values} for {wanted} regression targets")
         if not all(std > 0 for std in self.std):
             raise ModelError(f"std is {self.std}; standard deviations must be positive")
+        self._check_features()
         self._check_references()
         if len(self.distributions) not in (0, len(self.targets)):
             raise ModelError(
@@ -215,12 +216,21 @@ class ModelSpec(BaseModel):
                 f"{len(self.references)} rows of {sorted(sizes)} references for "
                 f"{wanted[0]} targets and {wanted[1]} node features"
             )
-        read = self.network.get("in_channels")
-        if read != _channels(self.node_features):
-            raise ModelError(
-                f"the network reads {read}, but the references are of node features "
-                f"with {_channels(self.node_features)}"
-            )
+
+    def _check_features(self) -> None:
+        for name, features, seen in (
+            ("in_channels", self.node_features, "node_categories"),
+            ("edge_dim", self.edge_features, "edge_categories"),
+        ):
+            wanted = _channels(features)
+            if (self.network.get(name) or 0) != (wanted or 0):
+                raise ModelError(
+                    f"{name} of the network is {self.network.get(name)}, but the "
+                    f"features have {wanted}"
+                )
+            columns = len(getattr(self.seen, seen, ()))
+            if columns not in (0, features.dim):
+                raise ModelError(f"{seen} has {columns} columns of {features.dim}")
 
 
 class Model(torch.nn.Module):

@@ -1,5 +1,6 @@
 """Predictions with trained models, from Python."""
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -16,7 +17,7 @@ from fullrank.data.featurizers import (
     featurize,
 )
 from fullrank.data.workers import batched
-from fullrank.errors import ConfigError
+from fullrank.errors import ConfigError, DataError, quoted
 from fullrank.train.calibration import (
     Calibration,
     calibration_of,
@@ -148,6 +149,8 @@ class Predictor:
         """
         import pandas as pd
 
+        if isinstance(smiles, str):  # else each letter would be a molecule
+            raise DataError(f"predict needs a list of SMILES, got {quoted(smiles)}")
         blocks = batched(smiles, MOLECULES_AT_ONCE)
         made = featurize(self.reading, blocks, workers)
         names = self.all_columns(interval)
@@ -169,7 +172,7 @@ class Predictor:
             found = iter(cells)
         empty = [None] * (len(self.all_columns(interval)) - 1)
         return [
-            [*(next(found) if reason is None else empty), reason]
+            predicted_row(next(found) if reason is None else empty, reason)
             for reason in block.reasons
         ]
 
@@ -246,6 +249,14 @@ class Predictor:
             ends = np.stack([mean - width, mean + width], axis=2)  # [G, C, 2]
             parts.append(ends.reshape(len(mean), -1))
         return np.concatenate(parts, axis=1)
+
+
+def predicted_row(cells: Sequence[Any], reason: str | None) -> list[Any]:
+    """The cells and the reason; both say so if a number is not finite."""
+    finite = all(math.isfinite(cell) for cell in cells if isinstance(cell, float))
+    if reason is None and not finite:
+        reason = "the network's output is not a finite number"
+    return [*(cells if reason is None else [None] * len(cells)), reason]
 
 
 def _append(rows: list[list[Any]], column: Sequence[Any]) -> None:

@@ -36,7 +36,7 @@ from fullrank.errors import ConfigError, DataError, FullrankError
 from fullrank.interrupt import Interrupted, stoppable
 from fullrank.train.config import digest_of
 from fullrank.train.files import Record
-from fullrank.train.predict import MOLECULES_AT_ONCE, Predictor
+from fullrank.train.predict import MOLECULES_AT_ONCE, Predictor, predicted_row
 from fullrank.train.predict_on_ray import predict_on_ray
 
 Rows = list[list[Any]]
@@ -337,11 +337,9 @@ def _folder_rows(
     graphs, unusable = featurizer.read_folder(source)
     new = [options.prefix + name for name in predictor.all_columns(options.interval)]
     yield [["graph", *new]]
-    empty = [None] * (len(new) - 1)
     values = predictor.values(graphs, options.interval).tolist()
     yield [
-        [i, *empty, unusable[i]] if i in unusable else [i, *cells, None]
-        for i, cells in enumerate(values)
+        [i, *predicted_row(cells, unusable.get(i))] for i, cells in enumerate(values)
     ]
 
 

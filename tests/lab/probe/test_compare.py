@@ -247,12 +247,9 @@ def test_what_is_no_function_of_a_neighbourhood_is_refused():
         def message(self, x_j):
             return x_j + torch.rand_like(x_j)
 
-    for layer, word in [
-        (Noisy(mlp()), "each time"),
-        (pyg.SAGEConv(D, OUT, aggr="lstm"), "order"),
-        (normalized(), "other graphs"),
-    ]:
-        with pytest.raises(ConfigError, match=word):
+    lstm = pyg.SAGEConv(D, OUT, aggr="lstm")  # depends on the order of neighbours
+    for layer in (Noisy(mlp()), lstm, normalized()):
+        with pytest.raises(ConfigError, match=type(layer).__name__):
             compare(layer, SUM)
 
 

@@ -131,7 +131,10 @@ def _targets(y: np.ndarray, task: Task | None) -> tuple[Task, np.ndarray]:
     if task != "multiclass":
         return task, y.astype(np.float64)
     if not whole or y.min() < 0:
-        raise DataError("multiclass needs one class per graph, numbered from 0")
+        got = y.min() if whole else f"{y.shape[1]} columns of {y.dtype}"
+        raise DataError(
+            f"multiclass needs one class per graph, numbered from 0; got {got}"
+        )
     return task, y[:, 0].astype(np.int64)
 
 

@@ -193,8 +193,8 @@ class RankConv(MessagePassing):
     def pairs(self, x: Features, edge_index: Adj | Pairs) -> Pairs:
         """Return the pairs of a graph, which can be passed as ``edge_index`` to this
         layer and to all layers with the same options."""
-        by_hand = needs_propagate(self, RankConv) or is_plain() or is_exporting()
-        return self._read_pairs(x, edge_index, sort=not by_hand)
+        unsorted = needs_propagate(self, RankConv) or is_plain() or is_exporting()
+        return self._read_pairs(x, edge_index, sort=not unsorted)
 
     def _read_pairs(self, x: Features, edge_index: Adj | Pairs, sort: bool) -> Pairs:
         x_src, x_dst = (x, x) if isinstance(x, Tensor) else x
