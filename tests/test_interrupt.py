@@ -96,13 +96,14 @@ def wait_for_the_handler(program):
     wait_until(installed, program)
 
 
-def experiment(tmp_path, kind, epochs):
+def experiment(tmp_path, kind, epochs, runs=2):
+    """A configuration of one run, or a grid of some runs for two workers."""
     config = small_config(
         tmp_path,
         model={"layers": 2, "hidden": 32, "dropout": 0.3},
         training={"epochs": epochs, "batch_size": 8},
         schedule={"name": "cosine"},
-        seeds=[0] if kind == "train" else [0, 1, 2],
+        seeds=[0] if kind == "train" else list(range(runs)),
     )
     file = tmp_path / "config.yaml"
     file.write_text(config.text())
@@ -183,7 +184,7 @@ def test_a_second_ctrl_c_leaves_a_library_user_alive():
 def test_sixty_random_moments(tmp_path, kind):
     """Thirty of each program, the first seconds included; in the end it is as if
     nothing had happened."""
-    config, file, reference = experiment(tmp_path, kind, epochs=60)
+    config, file, reference = experiment(tmp_path, kind, epochs=60, runs=3)
     rng = random.Random(kind)
     interrupted = 0
     while interrupted < 30:

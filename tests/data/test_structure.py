@@ -471,6 +471,7 @@ def test_decalin_and_bicyclopentyl_differ_at_two_hops():
     assert told == [[False], [False], [True], [True], [True]]
 
 
+@pytest.mark.slow
 def test_brec_pairs_told_apart():
     files = sorted((shared_data() / "expressiveness" / "brec").glob("*.g6"))
     parts = [

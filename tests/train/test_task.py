@@ -1,25 +1,27 @@
 import socket
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
 from fullrank.train import RunFolder
+from train import gradients
 from train.samples import environment, folder_of, small_config, start
 
 
 def gradient(config, folder):
     """The gradient of a run's first step, from as many processes as it wants."""
     folder.mkdir()
-    file = folder / "config.yaml"
+    file, output = folder / "config.yaml", folder / "gradient.pt"
     file.write_text(config.text())
-    script = Path(__file__).with_name("gradients.py")
-    command = [sys.executable, script, file, folder / "gradient.pt"]
-    subprocess.run(command, env=environment(), check=True, capture_output=True)
-    return torch.load(folder / "gradient.pt", weights_only=True)
+    if config.compute.devices == 1:
+        gradients.main(file, output)
+    else:
+        command = [sys.executable, gradients.__file__, file, output]
+        subprocess.run(command, env=environment(), check=True, capture_output=True)
+    return torch.load(output, weights_only=True)
 
 
 @pytest.mark.parametrize(

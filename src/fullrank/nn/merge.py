@@ -3,8 +3,8 @@ r"""Computes equal nodes only once.
 After :math:`t` layers, nodes that :math:`t` rounds of colour refinement (1-WL) leave in
 one class have the same features. In a batch of social networks or molecules most nodes
 share a class with others, and one node per class is enough. Nodes of one graph that no
-number of rounds distinguishes can be found once for a whole data set
-(:func:`find_twins`); then equal edges of a batch are not even read.
+number of rounds distinguishes can be found once for a whole data set (``find_twins``);
+then equal messages are computed once and multiplied by their number.
 """
 
 from dataclasses import dataclass, replace
@@ -114,7 +114,7 @@ class EqualNodes:
         edge_attr: Features of the edges, :math:`(E, q)`, or :obj:`None`.
         distinct_edges: Whether hardly any two edges have the same features, so that no
             two nodes are equal after the first layer.
-        twins: The result of :func:`find_twins` for these graphs, if known.
+        twins: The result of ``find_twins`` for these graphs, if known.
     """
 
     def __init__(

@@ -248,8 +248,8 @@ class GraphNet(torch.nn.Module):
         """Return the readout of each graph.
 
         The arguments are those of `forward`. If the twins of the graphs are known (see
-        :func:`fullrank.nn.merge.find_twins`), merging equal nodes is faster. A batch
-        has them as ``twin_offset``, ``twin_edge_count`` and ``twin_key``.
+        ``fullrank.nn.merge.find_twins``), merging equal nodes is faster. A batch has
+        them as ``twin_offset``, ``twin_edge_count`` and ``twin_key``.
         """
         if isinstance(x, BaseData):
             return self.embed(**_inputs_of(x, self.edge_dim))
