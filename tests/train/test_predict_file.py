@@ -39,17 +39,15 @@ def test_table_keeps_rows_and_columns(model, tmp_path):
     assert count.first_reason == rows[1]["reason"]
 
 
-def test_a_molecule_that_crashes_rdkit_is_one_row(model, tmp_path):
+def test_a_molecule_that_rdkit_cannot_take_is_one_row(model, tmp_path):
     table = tmp_path / "in.csv"
     table.write_text("\n".join(["smiles", "CCO", "C" * 20_000, "[#200]", "CC"]) + "\n")
     count = predict_file(load(model), table, tmp_path / "out.csv")
     rows = rows_of(tmp_path / "out.csv")
-    assert len(rows) == count.predicted + count.failed == 4
-    assert rows[0]["predicted_logp"]
-    assert rows[3]["predicted_logp"]
+    assert (count.predicted, count.failed) == (2, 2)
+    assert [bool(row["predicted_logp"]) for row in rows] == [True, False, False, True]
+    assert "10,000" in rows[1]["reason"]
     assert "[#200]" in rows[2]["reason"]
-    # Whether the long chain crashes it depends on the size of the stack.
-    assert bool(rows[1]["predicted_logp"]) != bool(rows[1]["reason"])
 
 
 def test_long_table_is_the_same_row_by_row(model, tmp_path):
