@@ -79,6 +79,7 @@ def test_the_3wl_reference_goes_beyond_1wl_and_not_beyond_3wl():
     assert not separation.separated[-2:].any()
 
 
+@pytest.mark.slow
 def test_brec():
     suite = load_suite("brec", shared_data() / "expressiveness")
     for conv in ("expc", "combc"):
