@@ -108,7 +108,7 @@ def to_markdown(rows: Sequence[Comparison]) -> str:
 
 
 def save(rows: Sequence[Comparison], path: Path) -> None:
-    """Write ``path.md``, and ``path.json`` with a line for each model."""
+    """Write ``path.md``, and ``path.jsonl`` with a line for each model."""
     path.parent.mkdir(parents=True, exist_ok=True)
     lines = [row.model_dump_json() + "\n" for row in rows]
     Path(f"{path}.jsonl").write_text("".join(lines), encoding="utf-8")
