@@ -4,7 +4,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 from torch_geometric.data.data import BaseData
-from torch_geometric.nn import GraphConv, NNConv
+from torch_geometric.nn import GraphConv
 from torch_geometric.utils import (
     degree,
     remove_self_loops,
@@ -14,6 +14,7 @@ from torch_geometric.utils import (
 )
 
 from fullrank.nn.conv.base import EdgeDim
+from fullrank.nn.models.edge_network import EdgeNetworkConv
 from fullrank.nn.models.inputs import (
     BatchNetwork,
     Channels,
@@ -77,12 +78,7 @@ class KGNN(BatchNetwork):
     def _conv(self, channels: int) -> torch.nn.Module:
         if not self.edge_width:
             return GraphConv(channels, channels)
-        network = torch.nn.Sequential(
-            torch.nn.Linear(self.edge_width, 128),
-            torch.nn.ReLU(),
-            torch.nn.Linear(128, channels * channels),
-        )
-        return NNConv(channels, channels, network)
+        return EdgeNetworkConv(channels, self.edge_width, 128)
 
     def forward(self, data: BaseData) -> Tensor:
         """Predict for each graph of a batch, :math:`(|\\mathcal{G}|, out)`."""

@@ -1,9 +1,10 @@
 import torch
 from torch import Tensor
 from torch_geometric.data.data import BaseData
-from torch_geometric.nn import NNConv, Set2Set
+from torch_geometric.nn import Set2Set
 
 from fullrank.nn.conv.base import EdgeDim
+from fullrank.nn.models.edge_network import EdgeNetworkConv
 from fullrank.nn.models.inputs import BatchNetwork, Channels
 
 
@@ -51,12 +52,8 @@ class MPNN(BatchNetwork):
         super().__init__(in_channels, hidden_channels, num_layers, edge_dim, dropout)
         d = hidden_channels
         self.num_layers = num_layers
-        network = torch.nn.Sequential(
-            torch.nn.Linear(max(1, self.edge_width), edge_channels),
-            torch.nn.ReLU(),
-            torch.nn.Linear(edge_channels, d * d),
-        )
-        self.conv = NNConv(d, d, network, aggr="add", root_weight=False)
+        width = max(1, self.edge_width)
+        self.conv = EdgeNetworkConv(d, width, edge_channels, root_weight=False)
         self.gru = torch.nn.GRUCell(d, d)
         self.readout = Set2Set(d, processing_steps)
         self.head = torch.nn.Sequential(

@@ -73,12 +73,11 @@ class PPGN(BatchNetwork):
         pos = data.get("pos")
         pairs = self._pair_features(h, graphs, pos)  # [P, c], graph by graph
         nodes = graphs.nodes
-        squares = nodes.square()
-        ends = squares.cumsum(0)
+        of_graphs = pairs.split(nodes.square().tolist())
         rows: list[Tensor] = [h.new_empty(0)] * graphs.size
         for n in nodes.unique().tolist():
             which = (nodes == n).nonzero().squeeze(1).tolist()
-            together = torch.stack([pairs[ends[i] - n * n : ends[i]] for i in which])
+            together = torch.stack([of_graphs[i] for i in which])
             tensor = together.view(len(which), n, n, -1)
             for block in self.blocks:
                 tensor = block(tensor)
