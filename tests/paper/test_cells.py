@@ -53,8 +53,22 @@ def test_the_scale_small_is_the_same_for_all_models_of_a_column(name):
         for own in OF_A_ROW:
             del values["model"][own]
         del values["data"]["structure"]
+        if name == "density-qm9":  # whose rows are about edges
+            del values["data"]["edges"]
         place = cell.column, cell.protocol
         assert settings.setdefault(place, values) == values
+
+
+def test_density_is_a_property_of_rows_and_shares_the_runs_of_bonds():
+    of_rows = {
+        cell.row: cell.candidates[None]
+        for cell in cells("density-qm9", "small", ["gap"])
+    }
+    edges = {row: config.data.edges for row, config in of_rows.items()}
+    bonds, complete = set(list(edges.values())[:2]), set(list(edges.values())[2:])
+    assert (bonds, complete) == ({"bonds"}, {"complete"})
+    (gin,) = cells("baselines-qm9", "small", ["gap", "GIN0*"])
+    assert gin.candidates[None] == of_rows["GIN-0, bonds"]
 
 
 def test_the_small_scale_of_qm9():

@@ -78,7 +78,7 @@ def test_a_cell_without_runs_is_missing_and_an_untouched_table_is_left_out(qm9):
         if (cell.row, cell.column) == ("ExpC-4", "qm9/H")
     )
     assert cell.runs == 3
-    tables = ("ablation-qm9", "baselines-qm9", "structural")
+    tables = ("ablation-qm9", "baselines-qm9", "density-qm9", "structural")
     assert found.keys() == {(table, "small") for table in tables}
 
 
