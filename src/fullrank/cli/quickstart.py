@@ -25,9 +25,9 @@ app = typer.Typer(add_completion=False)
 @app.command()
 def quickstart(
     molecules: int = typer.Option(
-        6000, min=100, help="Number of molecules of QM9, evenly spaced."
+        10_000, min=100, help="Number of molecules of QM9, evenly spaced."
     ),
-    epochs: int = typer.Option(12, min=1, help="Number of epochs."),
+    epochs: int = typer.Option(20, min=1, help="Number of epochs."),
     seed: int = typer.Option(0, help="Seed of weights and batches."),
     runs: Path = typer.Option(Path("runs"), help="The folder of run folders."),
     quiet: bool = typer.Option(False, "--quiet", "-q", help="Print the result only."),

@@ -14,7 +14,7 @@ MODELS: dict[str, dict[str, Any]] = {
 
 
 def quickstart_configs(
-    runs: Path, molecules: int = 6000, epochs: int = 12, seed: int = 0
+    runs: Path, molecules: int = 10_000, epochs: int = 20, seed: int = 0
 ) -> dict[str, Config]:
     """One run per model, with the same width, depth, data and schedule."""
     return {
