@@ -6,6 +6,7 @@ import pytest
 
 from fullrank.bench import expressiveness
 from fullrank.bench.expressiveness import (
+    NOT_MEASURED,
     Parts,
     Result,
     Row,
@@ -18,6 +19,8 @@ from fullrank.bench.expressiveness import (
 from fullrank.errors import DataError
 from fullrank.lab import PairSuite, cfi_pair, load_suite
 from fullrank.lab.graphs.families import rook_graph, shrikhande_graph
+from fullrank.nn import network_names
+from fullrank.train.estimators import ESTIMATORS
 from shared_data import shared_data
 
 RESULTS = Path(__file__).parents[2] / "docs" / "results"
@@ -134,6 +137,12 @@ def test_the_committed_table_is_made_from_the_committed_rows():
     table = (RESULTS / "expressiveness.md").read_text(encoding="utf-8")
     assert result.to_markdown() == table
     assert {row.model for row in result.rows} <= {"1-WL, exactly", *BY_NAME}
+
+
+def test_every_model_is_measured_or_the_table_says_why_not():
+    measured = {contestant.network for contestant in contestants()}
+    others = {*network_names(), *ESTIMATORS} - measured
+    assert others == {name.lower() for name in NOT_MEASURED}
 
 
 def test_rows_are_written_and_read_again(tmp_path):
