@@ -108,3 +108,28 @@ def test_runs_with_an_s_that_was_not_chosen_are_found_too(tmp_path):
     assert found == {3, 4}
     (cell,) = cells("baselines-ogb-tu", "small", ["ExpC-s", "MUTAG", "gin"])
     assert joined.chosen_s(cell) is None  # s = 5 may be better
+
+
+def test_rows_with_the_same_configuration_share_their_numbers(tmp_path):
+    for seed, run in enumerate(
+        runs_for("ablation-qm9", "small", tmp_path / "there", ["ExpC-4", "gap"], 2)
+    ):
+        write_run(run, "mae", 0.5, 1.0 + seed)
+    there = make_record(tmp_path / "there")
+    (table,) = (table for table in there.tables if table.name == "ablation-qm9")
+    (tmp_path / "here").mkdir()
+    alone = there.model_copy(update={"tables": [table]})  # of an earlier version
+    here = make_record(tmp_path / "here", [alone])
+    same = table.cell("ExpC-4", "qm9/gap", "split")
+    rows = {("density-qm9", "ExpC-4, bonds"), ("structural", "ExpC-4")}
+    found = {
+        (table.name, cell.row): cell
+        for table in here.tables
+        for cell in table.cells
+        if (table.name, cell.row) in rows
+    }
+    assert found.keys() == rows
+    for (_, row), cell in found.items():
+        assert cell == same.model_copy(update={"row": row})
+    # s is chosen among several experiments in baselines-qm9, one of which is known
+    assert "ExpC-s" not in {c.row for t in here.tables for c in t.cells}

@@ -1,13 +1,13 @@
 """Runs that were finished on other machines, as their ``results.json`` tell."""
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from fullrank.paper.cells import SCALES, PlannedCell, all_cells
 from fullrank.paper.ready import table_names
-from fullrank.paper.record import ResultsRecord, TableResult
-from fullrank.train import Config
+from fullrank.paper.record import CellResult, ResultsRecord, TableResult
+from fullrank.train import Config, single_runs
 
 
 @dataclass(frozen=True)
@@ -68,6 +68,55 @@ class JoinedRuns:
                     key = (config.experiment_digest, run.seed, run.fold)
                     joined = JoinedRun(run.epochs, cell.on_folds_of_zhang, run.valid)
                     self._runs[key].append(joined)
+
+
+class JoinedCells:
+    """The numbers of another document, by their place and by their experiment.
+
+    Rows with the same configuration, such as ExpC-4 in two tables, share their numbers.
+    """
+
+    def __init__(self, record: ResultsRecord) -> None:
+        self._by_place: dict[tuple[str, ...], CellResult] = {}
+        self._by_experiment: dict[str, CellResult] = {}
+        for table in record.tables:
+            cells = {cell.place: cell for cell in table.cells if cell.by_seed}
+            for place, cell in cells.items():
+                self._by_place[table.name, table.scale, *place] = cell
+            if table.name not in table_names() or table.scale not in SCALES:
+                continue
+            for planned in all_cells(table.name, table.scale):
+                found = cells.get(planned.place)
+                config = planned.candidate(found.s) if found else None
+                if found and config is not None:
+                    config = config.changed(training={"epochs": found.epochs})
+                    self._by_experiment[config.experiment_digest] = found
+
+    def find(self, cell: PlannedCell) -> Iterator[CellResult]:
+        """The numbers that belong into a cell."""
+        here = self._by_place.get((cell.table, cell.scale, *cell.place))
+        if here is not None:
+            yield here
+        if None not in cell.candidates:
+            return  # s is chosen among several experiments
+        config = cell.candidates[None]
+        there = self._by_experiment.get(config.experiment_digest)
+        if there is None or there is here or there.epochs != config.training.epochs:
+            return
+        yield there.model_copy(
+            update={
+                "row": cell.row,
+                "column": cell.column,
+                "protocol": cell.protocol,
+                "wanted": len(single_runs(config)),
+                "done": len(there.runs),
+                "s": None,
+                "tried": [],
+                "note": "",
+                "longer": 0,
+                "other_runs": [],
+            }
+        )
 
 
 def _key(run: Config) -> tuple[str, int, int | None]:

@@ -21,6 +21,7 @@ from fullrank.paper.cells import (
     load_table,
 )
 from fullrank.paper.claims import RULE, claims, judge, judge_published
+from fullrank.paper.join import JoinedCells
 from fullrank.paper.published import metric_of, published
 from fullrank.paper.ready import table_names
 from fullrank.paper.record import (
@@ -45,9 +46,6 @@ from fullrank.train.environment import Environment
 from fullrank.train.metrics import LOWER_IS_BETTER
 from fullrank.train.run_folder import Curve, Identity, Measures
 from fullrank.version import __version__
-
-#: The cells of a document by table, scale, row, column and protocol.
-Places = Mapping[tuple[str, ...], CellResult]
 
 
 @dataclass(frozen=True)
@@ -222,24 +220,15 @@ def collect(found: FoundRuns, join: Sequence[ResultsRecord] = ()) -> list[TableR
         found: Run folders.
         join: Documents of other runs, whose cells are joined with ours.
     """
-    others = [_places(record) for record in join]
+    others = [JoinedCells(record) for record in join]
     tables = [
         _table(name, scale, found, others) for name in table_names() for scale in SCALES
     ]
     return [table for table in tables if table.cells]
 
 
-def _places(record: ResultsRecord) -> Places:
-    return {
-        (table.name, table.scale, *cell.place): cell
-        for table in record.tables
-        for cell in table.cells
-        if cell.by_seed
-    }
-
-
 def _table(
-    name: str, scale: str, found: FoundRuns, others: Sequence[Places]
+    name: str, scale: str, found: FoundRuns, others: Sequence[JoinedCells]
 ) -> TableResult:
     table = load_table(name)
     numbers = published(name)
@@ -248,8 +237,8 @@ def _table(
     # The protocol fair first: its validation parts choose s for gin.
     for cell in sorted(planned, key=lambda cell: cell.protocol != "fair"):
         result = _cell(cell, found, results.get((cell.row, cell.column, "fair")))
-        for places in others:
-            if other := places.get((name, scale, *cell.place)):
+        for joined in others:
+            for other in joined.find(cell):
                 result = result.joined(other)
         results[cell.place] = result
     named = _with_folds_named(list(results.values()))
