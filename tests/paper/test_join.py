@@ -133,3 +133,27 @@ def test_rows_with_the_same_configuration_share_their_numbers(tmp_path):
         assert cell == same.model_copy(update={"row": row})
     # s is chosen among several experiments in baselines-qm9, one of which is known
     assert "ExpC-s" not in {c.row for t in here.tables for c in t.cells}
+
+
+def test_a_column_is_on_the_folds_that_most_of_its_rows_have(tmp_path):
+    def run_all(folder, row, test, zhang=False):
+        only = [row, "MUTAG", "fair"]
+        for run in runs_for("networks-tu", "small", folder, only):
+            if zhang:
+                run = run.changed(split={"folder": Path("MUTAG")})
+            write_run(run, "accuracy", 0.5, test)
+
+    run_all(tmp_path / "there", "GIN", 0.6, zhang=True)
+    run_all(tmp_path / "here", "GIN", 0.7)
+    there = make_record(tmp_path / "there")
+
+    def gin():
+        record = make_record(tmp_path / "here", [there])
+        (table,) = (
+            t for t in record.tables if (t.name, t.scale) == ("networks-tu", "small")
+        )
+        return table.cell("GIN", "MUTAG", "fair")
+
+    assert gin().mean == pytest.approx(60.0)  # of equally many, as the paper
+    run_all(tmp_path / "here", "GCN", 0.8)
+    assert gin().mean == pytest.approx(70.0)

@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import cache
+from functools import cache, reduce
 from pathlib import Path
 
 from fullrank.errors import FullrankError, RunError
@@ -235,13 +235,18 @@ def _table(
     planned = all_cells(name, scale)
     results: dict[tuple[str, ...], CellResult] = {}
     # The protocol fair first: its validation parts choose s for gin.
-    for cell in sorted(planned, key=lambda cell: cell.protocol != "fair"):
-        result = _cell(cell, found, results.get((cell.row, cell.column, "fair")))
-        for joined in others:
-            for other in joined.find(cell):
-                result = result.joined(other)
-        results[cell.place] = result
-    named = _with_folds_named(list(results.values()))
+    in_turn = sorted(planned, key=lambda cell: cell.protocol != "fair")
+    for column, protocol in dict.fromkeys((c.column, c.protocol) for c in in_turn):
+        alternatives = {
+            cell.place: [
+                _cell(cell, found, results.get((cell.row, column, "fair"))),
+                *(other for joined in others for other in joined.find(cell)),
+            ]
+            for cell in in_turn
+            if (cell.column, cell.protocol) == (column, protocol)
+        }
+        results |= _on_common_folds(alternatives)
+    named = _with_folds_named([results[cell.place] for cell in in_turn])
     columns = dict.fromkeys((cell.column, cell.protocol) for cell in planned)
     rows = dict.fromkeys([*(row for row, _ in numbers), *table.rows])
     return TableResult(
@@ -267,6 +272,24 @@ def _table(
 def _column(name: str, protocol: Protocol) -> TableColumn:
     metric, better = metric_of(name)
     return TableColumn(name=name, protocol=protocol, metric=metric, better=better)
+
+
+def _on_common_folds(
+    alternatives: Mapping[tuple[str, ...], Sequence[CellResult]],
+) -> dict[tuple[str, ...], CellResult]:
+    """Join the numbers of each cell of a column: those on the folds that most cells
+    were completely run on, and of equally many on those of Zhang et al."""
+    kinds = Counter(
+        kind
+        for cells in alternatives.values()
+        for kind in {cell.folds for cell in cells if cell.by_seed and not cell.untried}
+    )
+    common = max(kinds, key=lambda k: (kinds[k], k.endswith(ZHANG)), default="")
+    chosen = {
+        place: [c for c in cells if c.by_seed and c.folds == common] or cells
+        for place, cells in alternatives.items()
+    }
+    return {place: reduce(CellResult.joined, cells) for place, cells in chosen.items()}
 
 
 def _with_folds_named(results: Sequence[CellResult]) -> list[CellResult]:
