@@ -47,6 +47,9 @@ from fullrank.train.metrics import LOWER_IS_BETTER
 from fullrank.train.run_folder import Curve, Identity, Measures
 from fullrank.version import __version__
 
+#: Row, column and protocol.
+Place = tuple[str, str, Protocol]
+
 
 @dataclass(frozen=True)
 class FinishedRun:
@@ -233,7 +236,7 @@ def _table(
     table = load_table(name)
     numbers = published(name)
     planned = all_cells(name, scale)
-    results: dict[tuple[str, ...], CellResult] = {}
+    results: dict[Place, CellResult] = {}
     # The protocol fair first: its validation parts choose s for gin.
     in_turn = sorted(planned, key=lambda cell: cell.protocol != "fair")
     for column, protocol in dict.fromkeys((c.column, c.protocol) for c in in_turn):
@@ -275,8 +278,8 @@ def _column(name: str, protocol: Protocol) -> TableColumn:
 
 
 def _on_common_folds(
-    alternatives: Mapping[tuple[str, ...], Sequence[CellResult]],
-) -> dict[tuple[str, ...], CellResult]:
+    alternatives: Mapping[Place, Sequence[CellResult]],
+) -> dict[Place, CellResult]:
     """Join the numbers of each cell of a column: those on the folds that most cells
     were completely run on, and of equally many on those of Zhang et al."""
     kinds = Counter(
