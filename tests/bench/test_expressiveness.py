@@ -105,6 +105,7 @@ def test_whole_graph_in_combc():
     assert (row.copies, row.copies_told_apart) == (9, 0)
 
 
+@pytest.mark.slow
 def test_sr25_with_and_without_the_second_mark():
     suite = load_suite("sr25", shared_data() / "expressiveness")
     for contestant in contestants():

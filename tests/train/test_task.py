@@ -25,7 +25,11 @@ def gradient(config, folder):
 
 
 @pytest.mark.parametrize(
-    ("task", "targets"), [("binary", ["ring", "hetero"]), ("multiclass", ["kind"])]
+    ("task", "targets"),
+    [
+        ("binary", ["ring", "hetero"]),
+        pytest.param("multiclass", ["kind"], marks=pytest.mark.slow),
+    ],
 )
 def test_two_processes_have_the_gradient_of_one(tmp_path, task, targets):
     """Also when one has more labels, or heavier classes, than the other."""

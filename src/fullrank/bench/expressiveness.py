@@ -327,7 +327,7 @@ class Result:
         made = asdict(self.provenance).items()
         reasons = "; ".join(f"{model} {why}" for model, why in NOT_MEASURED.items())
         return [
-            f"–: not measured. {reasons}.",
+            *([f"–: not measured. {reasons}."] if _is_complete(self.rows) else []),
             f"Every graph was relabeled: {'; '.join(relabeled)}.",
             *(
                 f"{model}: only the pairs that one mark fewer leaves equal were "
@@ -417,6 +417,11 @@ def setup(seed: int = 0) -> Setup:
     )
 
 
+def _is_complete(rows: Sequence[Row]) -> bool:
+    """Whether all models that can be measured are in the table."""
+    return {model.name for model in contestants()} <= {row.model for row in rows}
+
+
 def _category_table(rows: list[Row]) -> str:
     pairs = rows[0].pairs
     header = [f"{group} ({count})" for group, count in pairs.items()]
@@ -442,7 +447,8 @@ def _suite_table(rows: list[Row]) -> str:
         [model, *(found.get(suite, "") for suite in sizes), wrong[model]]
         for model, found in told.items()
     ]
-    lines += [[model, *("–" for _ in sizes), "–"] for model in NOT_MEASURED]
+    if _is_complete(rows):
+        lines += [[model, *("–" for _ in sizes), "–"] for model in NOT_MEASURED]
     last = f"copies distinguished ({sum(copies.values())})"
     return markdown(["Pairs distinguished", *header, last], lines)
 

@@ -151,6 +151,7 @@ def test_unknown_suites_and_those_without_a_folder_are_refused():
     assert {"classic", "brec"} < set(SUITES)
 
 
+@pytest.mark.slow
 def test_published_files_hold_only_pairs_that_1wl_confuses():
     folder = shared_data() / "expressiveness"
     # graph8c: 312 is the count that Balcilar et al. (2021) report for 1-WL.
