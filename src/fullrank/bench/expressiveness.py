@@ -93,7 +93,7 @@ NOT_MEASURED = {
     "HIMP": "needs the junction trees of molecules",
     "DGK": "samples graphlets, so relabeling a graph changes its embedding",
     "AWE": "samples walks, so relabeling a graph changes its embedding",
-    "WEGL": "solves a transport problem with several solutions if nodes are equal",
+    "WEGL": "embeds graphs only after it was fitted to a labelled training set",
 }
 _NETWORKS = {
     "DeeperGCN": "deeper-gcn",
