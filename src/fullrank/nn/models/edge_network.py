@@ -42,10 +42,7 @@ class EdgeNetworkConv(NNConv):
     def forward(self, x: Tensor, edge_index: Tensor, edge_attr: Tensor) -> Tensor:
         if dispatch.is_plain():
             return super().forward(x, edge_index, edge_attr)
-        *first, last = self.nn
-        m = edge_attr
-        for module in first:
-            m = module(m)
+        m, last = self.nn[:-1](edge_attr), self.nn[-1]
         m = torch.cat([m, m.new_ones(len(m), 1)], dim=1)
         size = len(x)
         pairs = Pairs.read(
