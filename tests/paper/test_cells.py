@@ -1,6 +1,8 @@
 import pytest
+import torch
 
 from fullrank.errors import ConfigError
+from fullrank.nn import GraphNet
 from fullrank.paper.cells import SCALES, cells, figures
 from fullrank.paper.published import published
 from fullrank.paper.ready import table_names
@@ -40,6 +42,8 @@ def test_the_scale_paper_has_the_papers_hyperparameters(name):
         # Fewer epochs than the authors' only once the learning rate is below 5%.
         left = found.factor ** (found.epochs // found.every)
         assert found.epochs == paper.epochs or left < 0.05
+        if "wide" in cell.row:
+            paper = paper._replace(hidden=found.hidden)
         assert found == paper._replace(epochs=found.epochs)
 
 
@@ -53,8 +57,9 @@ def test_the_scale_small_is_the_same_for_all_models_of_a_column(name):
         for own in OF_A_ROW:
             del values["model"][own]
         del values["data"]["structure"]
-        if name == "density-qm9":  # whose rows are about edges
-            del values["data"]["edges"]
+        if name == "density-qm9":  # whose rows are about edges and width
+            del values["data"]["edges"], values["data"]["distance"]
+            del values["model"]["hidden"]
         place = cell.column, cell.protocol
         assert settings.setdefault(place, values) == values
 
@@ -64,11 +69,34 @@ def test_density_is_a_property_of_rows_and_shares_the_runs_of_bonds():
         cell.row: cell.candidates[None]
         for cell in cells("density-qm9", "small", ["gap"])
     }
-    edges = {row: config.data.edges for row, config in of_rows.items()}
-    bonds, complete = set(list(edges.values())[:2]), set(list(edges.values())[2:])
-    assert (bonds, complete) == ({"bonds"}, {"complete"})
+    for row, config in of_rows.items():
+        assert config.data.edges in row
+        assert config.data.distance is ("without lengths" not in row)
     (gin,) = cells("baselines-qm9", "small", ["gap", "GIN0*"])
     assert gin.candidates[None] == of_rows["GIN-0, bonds"]
+
+
+@pytest.mark.parametrize("scale", SCALES)
+def test_the_wide_gin_has_as_many_parameters_as_expc(scale):
+    def parameters(row):
+        (cell,) = cells("density-qm9", scale, ["gap", row])
+        model = cell.candidates[None].model
+        args = {} if model.s is None else {"num_aggregators": model.s}
+        with torch.device("meta"):
+            network = GraphNet(
+                13,
+                model.hidden,
+                1,
+                model.layers,
+                conv=model.conv,
+                conv_args=args,
+                edge_dim=5,
+                head=model.head,
+            )
+        return sum(p.numel() for p in network.parameters())
+
+    wide, expc = map(parameters, ("GIN-0 wide, complete", "ExpC-4, complete"))
+    assert wide == pytest.approx(expc, rel=0.01)
 
 
 def test_the_small_scale_of_qm9():

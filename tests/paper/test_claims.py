@@ -97,6 +97,22 @@ def test_runs_of_different_lengths_or_folds_are_no_pairs(tmp_path):
     assert pairs(tmp_path / "zhang", zhang) == 0
 
 
+def test_gains_on_dense_graphs_are_compared_with_those_on_sparse_ones(tmp_path):
+    errors = {
+        "GIN-0, bonds without lengths": (1.0, 1.0),
+        "ExpC-4, bonds without lengths": (0.8, 0.8),  # a fifth is saved
+        "GIN-0, complete without lengths": (2.0, 2.0),
+        "ExpC-4, complete without lengths": (1.7, 1.5),  # 15% and a quarter
+    }
+    for row, of_seeds in errors.items():
+        for run in runs_for("density-qm9", "small", tmp_path, [row, "gap"], 2):
+            write_run(run, "mae", 1.0, of_seeds[run.seeds[0]])
+    tables = collect(read_runs(tmp_path))
+    (claim,) = (claim for claim in claims() if claim.than is not None)
+    verdict = judge(claim, tables)["small"]
+    assert (verdict.wins, verdict.pairs) == (1, 2)
+
+
 def test_a_row_without_errors_leaves_none_to_save():
     (claim,) = (c for c in claims() if c.dense and c.better == "ExpC-s")
     numbers = {
