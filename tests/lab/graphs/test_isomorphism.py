@@ -6,9 +6,11 @@ from networkx.generators.atlas import graph_atlas_g
 from torch_geometric.data import Data
 
 from fullrank.lab import wl_level
+from fullrank.lab.graphs import isomorphism
 from fullrank.lab.graphs.families import chang_graphs, rook_graph, shrikhande_graph
 from fullrank.lab.graphs.isomorphism import is_isomorphic, isomorphism_classes
 from fullrank.lab.graphs.pairs import as_data, relabel
+from fullrank.lab.graphs.wl import wl_colors
 
 ATLAS = graph_atlas_g()
 
@@ -38,6 +40,29 @@ def test_classes_are_those_of_networkx(indices, seed):
         else:
             expected[index] = [index]
     assert partition(same) == sorted(expected.values())
+
+
+def test_twins_are_numbered_at_once(monkeypatch):
+    """Cliques of 60 nodes that share some, independent sets, isolated nodes: marking
+    their nodes one after the other would take more than 60 refinements."""
+    cliques = [nx.union(nx.complete_graph(60), nx.empty_graph(9), rename=("a", "b"))]
+    for shared in (20, 30):
+        two = nx.complete_graph(60)
+        two.add_edges_from((u, v) for u in range(shared) for v in range(60, 80))
+        cliques.append(nx.union(two, nx.star_graph(12), rename=("a", "b")))
+    plain = [nx.convert_node_labels_to_integers(graph) for graph in cliques]
+    graphs = [as_data(graph) for graph in plain for _ in range(2)]
+    graphs = [relabel(graph) for graph in graphs]
+    refinements = []
+
+    def counted(*args, **kwargs):
+        refinements.append(args)
+        return wl_colors(*args, **kwargs)
+
+    monkeypatch.setattr(isomorphism, "wl_colors", counted)
+    _, same = isomorphism_classes(graphs)
+    assert partition(same) == [[0, 1], [2, 3], [4, 5]]
+    assert len(refinements) < 10
 
 
 def test_strongly_regular_graphs_are_told_apart_and_recognised():

@@ -4,7 +4,8 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Batch, Data
 
-from fullrank.lab.graphs.wl import distinct, wl_classes, wl_colors
+from fullrank.lab.graphs.wl import distinct, paired, wl_classes, wl_colors
+from fullrank.nn.hashing import scramble
 
 BUDGET = 500
 #: What belongs to a graph besides its edges, by PyG's names.
@@ -23,7 +24,7 @@ def isomorphism_classes(graphs: list[Data]) -> tuple[Tensor, Tensor]:
         former. If isomorphism was not decided within a budget of refinements, two
         graphs have different classes: graphs of one class are always proved isomorphic.
     """
-    batch = Batch.from_data_list([bare(graph) for graph in graphs])
+    batch = union(graphs)
     wl = wl_classes(_colors(batch, batch.label), batch.batch, len(graphs))
     _, which, size = wl.unique(return_inverse=True, return_counts=True)
     alike = (size[which] > 1).nonzero().flatten()
@@ -35,7 +36,7 @@ def isomorphism_classes(graphs: list[Data]) -> tuple[Tensor, Tensor]:
 
 def _within_wl(graphs: list[Data], wl: Tensor) -> Tensor:
     """Isomorphism classes of graphs with these 1-WL classes."""
-    batch = Batch.from_data_list([bare(graph) for graph in graphs])
+    batch = union(graphs)
     color = _individualized(batch, _colors(batch, batch.label))
     # Equal discrete colourings define an isomorphism.
     same = wl_classes(color, batch.batch, len(graphs))
@@ -45,7 +46,7 @@ def _within_wl(graphs: list[Data], wl: Tensor) -> Tensor:
 def is_isomorphic(first: Data, second: Data, budget: int = BUDGET) -> bool | None:
     """Whether two graphs are isomorphic, or None if undecided after `budget`
     refinements."""
-    pair = Batch.from_data_list([bare(first), bare(second)])
+    pair = union([first, second])
     search = _Search(pair, budget)
     return search.extend(pair.label)
 
@@ -79,15 +80,22 @@ class _Search:
         return False
 
 
-def bare(graph: Data) -> Data:
-    """Only the structure: edges, and features as labels."""
-    return Data(
-        edge_index=graph.edge_index,
-        num_nodes=graph.num_nodes,
-        features=_table(graph, NODE_FEATURES),
-        edge_attr=_table(graph, EDGE_FEATURES),
-        label=torch.zeros(graph.num_nodes or 0, dtype=torch.long),
-    )
+def union(graphs: list[Data]) -> Batch:
+    """Only the structure of graphs: edges, and features as a number of each node
+    (``label``) and edge (``kind``)."""
+    bare = [
+        Data(
+            edge_index=graph.edge_index,
+            num_nodes=graph.num_nodes,
+            features=_table(graph, NODE_FEATURES),
+            edge_attr=_table(graph, EDGE_FEATURES),
+        )
+        for graph in graphs
+    ]
+    batch = Batch.from_data_list(bare)
+    batch.label = distinct(batch.get("features"), batch.num_nodes)
+    batch.kind = distinct(batch.get("edge_attr"), batch.num_edges)
+    return batch
 
 
 def _table(graph: Data, names: tuple[str, ...]) -> Tensor | None:
@@ -100,16 +108,16 @@ def _table(graph: Data, names: tuple[str, ...]) -> Tensor | None:
 
 
 def _colors(batch: Batch, label: Tensor) -> Tensor:
-    features = distinct(batch.get("features"), batch.num_nodes)
-    labels = torch.stack([features, label], dim=1)
-    return wl_colors(
-        batch.edge_index, batch.num_nodes, labels, edge_labels=batch.get("edge_attr")
-    )
+    return wl_colors(batch.edge_index, batch.num_nodes, label, edge_labels=batch.kind)
 
 
 def _individualized(batch: Batch, color: Tensor) -> Tensor:
-    """In each graph, mark a node of the smallest class of more than one node and
-    refine, until all classes are single nodes."""
+    """Refine until all classes are single nodes: number twins, which are
+    interchangeable, then mark a node of the smallest class of more than one node in
+    each graph, again and again."""
+    number = _number_among_twins(batch, color)
+    if number.any():
+        color = _colors(batch, paired(color, number))
     while True:
         marked = _one_of_smallest_class(color, batch.batch)
         if not len(marked):
@@ -117,6 +125,29 @@ def _individualized(batch: Batch, color: Tensor) -> Tensor:
         label = 2 * color
         label[marked] += 1
         color = _colors(batch, label)
+
+
+def _number_among_twins(batch: Batch, color: Tensor) -> Tensor:
+    """Number the nodes of one colour that have the same neighbours, or the same except
+    for each other, from 0; other nodes are 0.
+
+    Neighbours are compared by hashes. A collision, or an order of nodes that are not
+    interchangeable, only makes isomorphic graphs harder to recognise.
+    """
+    source, target = batch.edge_index
+    node = scramble(torch.arange(len(color)))
+    around = scramble(batch.batch)  # isolated nodes of a graph are twins
+    around.index_add_(0, target, scramble(node[source] + batch.kind))
+    around.index_add_(0, source, scramble(~node[target] + batch.kind))
+    itself = scramble(node) + scramble(~node)
+    number = torch.zeros_like(color)
+    for key in (around, around + itself):
+        group = paired(color, key.unique(return_inverse=True)[1])
+        order = group.argsort(stable=True)
+        size = group.bincount()
+        first = size.cumsum(0) - size
+        number[order] += torch.arange(len(group)) - first[group[order]]
+    return number
 
 
 def _one_of_smallest_class(color: Tensor, graph: Tensor) -> Tensor:

@@ -9,9 +9,9 @@ from torch import Tensor
 from torch_geometric.data import Batch
 
 from fullrank.errors import ConfigError
-from fullrank.lab.graphs.isomorphism import bare, is_isomorphic
+from fullrank.lab.graphs.isomorphism import is_isomorphic, union
 from fullrank.lab.graphs.pairs import Graph, as_data
-from fullrank.lab.graphs.wl import distinct, multisets, paired, wl_colors
+from fullrank.lab.graphs.wl import multisets, paired, wl_colors
 
 HIGHEST = 3
 LARGEST = 2**26
@@ -76,7 +76,7 @@ def wl_level(first: Graph, second: Graph, highest: int = HIGHEST) -> WLLevel:
         return WLLevel(1, 0, 1, False)
     if nodes == 0:
         return WLLevel(None, None, highest, True)
-    tested, batch = 1, Batch.from_data_list([bare(graph) for graph in pair])
+    tested, batch = 1, union(pair)
     rounds = _refinement_rounds(batch)
     if rounds is not None:
         return WLLevel(1, rounds, 1, False)
@@ -92,12 +92,11 @@ def wl_level(first: Graph, second: Graph, highest: int = HIGHEST) -> WLLevel:
 
 def _refinement_rounds(batch: Batch) -> int | None:
     """Number of rounds of 1-WL until the colours of two graphs differ, if ever."""
-    color = distinct(batch.get("features"), batch.num_nodes)
     edges = batch.edge_index
     return _rounds(
-        color,
+        batch.label,
         lambda color: wl_colors(
-            edges, len(color), color, rounds=1, edge_labels=batch.get("edge_attr")
+            edges, len(color), color, rounds=1, edge_labels=batch.kind
         ),
     )
 
@@ -121,14 +120,12 @@ def _relations(batch: Batch) -> Tensor:
     """The relation of two nodes in each graph, ``[2, n, n]``: equal, with their
     features; joined, with their edges; or not joined."""
     n = batch.num_nodes // 2
-    kind = distinct(batch.get("edge_attr"), batch.num_edges) + 1
     source, target = batch.edge_index
     cell = source // n * n * n + source % n * n + target % n
     # Parallel edges form one relation, which contains all their kinds.
-    joined = multisets(kind, cell, 2 * n * n).view(2, n, n)
-    own = distinct(batch.get("features"), 2 * n).view(2, n) + 1
+    joined = multisets(batch.kind + 1, cell, 2 * n * n).view(2, n, n)
     diagonal = torch.zeros(2, n, n, dtype=torch.long)
-    diagonal[:, range(n), range(n)] = own
+    diagonal[:, range(n), range(n)] = batch.label.view(2, n) + 1
     return paired(joined.flatten(), diagonal.flatten()).view(2, n, n)
 
 

@@ -77,12 +77,10 @@ def paired(first: Tensor, second: Tensor) -> Tensor:
 
 def distinct(labels: Tensor | None, count: int) -> Tensor:
     """Number distinct rows of labels from 0; all 0 if there are none."""
-    if labels is None:
-        return torch.zeros(count, dtype=torch.long)
-    if labels.dim() == 1 or not labels.numel():
-        labels = labels.reshape(count, -1)
     number = torch.zeros(count, dtype=torch.long)
-    for column in labels.T:
+    if labels is None or not labels.numel():
+        return number
+    for column in labels.reshape(count, -1).T:
         number = paired(number, column.unique(return_inverse=True)[1])
     return number
 
