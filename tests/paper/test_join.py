@@ -51,7 +51,7 @@ def test_other_runs_are_not_found(committed):
         ("ablation-qm9", "small", ["ExpC-1", "alpha"], 2),  # another target
         ("ablation-qm9", "paper", ["ExpC-1", "mu"], 1),  # another scale
         ("baselines-ogb-tu", "small", ["GIN", "MUTAG"]),
-        ("baselines-ogb-tu", "paper", ["GIN", "PROTEINS"]),
+        ("baselines-ogb-tu", "paper", ["GIN", "COLLAB"]),
     ):
         assert [run for run in runs_of(*plan) if committed.find(run)] == []
     # Two seeds of ExpC-1 are there, three of ExpC-4.
@@ -76,7 +76,7 @@ def test_a_run_must_be_as_long(committed):
 def test_the_s_that_fair_chose(committed):
     for cell in cells("baselines-ogb-tu", "paper", ["ExpC-s", "MUTAG", "gin"]):
         assert committed.chosen_s(cell) == 3
-    for cell in cells("baselines-ogb-tu", "paper", ["ExpC-s", "PROTEINS", "gin"]):
+    for cell in cells("baselines-ogb-tu", "paper", ["ExpC-s", "COLLAB", "gin"]):
         assert committed.chosen_s(cell) is None
 
 
