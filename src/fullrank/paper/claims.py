@@ -1,8 +1,9 @@
 """The paper's claims, judged by one rule from the runs that are there."""
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from importlib import resources
 from statistics import fmean
 from typing import Literal
@@ -72,18 +73,23 @@ def sign_test(differences: Sequence[float]) -> Verdict:
 def judge(claim: Claim, tables: Sequence[TableResult]) -> dict[str, Verdict]:
     """The verdict on a claim at each scale."""
     found = {table.scale: table for table in tables if table.name == claim.table}
-    return {scale: sign_test(_gains(claim, table)) for scale, table in found.items()}
+    return {
+        scale: sign_test(_differences(claim, partial(_pairs, table)))
+        for scale, table in found.items()
+    }
 
 
 def judge_published(claim: Claim, numbers: Mapping[tuple[str, str], Number]) -> Verdict:
     """The verdict of the same rule on the paper's own table, one pair a data set."""
-    gains = {}
-    for (row, column), number in numbers.items():
-        other = numbers.get((claim.worse, column))
-        if row == claim.better and other is not None:
-            values = _Pair(number.mean, other.mean, number.better)
-            gains[column, 0] = values
-    return sign_test(_differences(claim, gains))
+
+    def pairs(better: str, worse: str) -> _Pairs:
+        return {
+            (column, 0): _Pair(number.mean, numbers[worse, column].mean, number.better)
+            for (row, column), number in numbers.items()
+            if row == better and (worse, column) in numbers
+        }
+
+    return sign_test(_differences(claim, pairs))
 
 
 @dataclass(frozen=True)
@@ -109,15 +115,7 @@ class _Pair:
 _Pairs = dict[tuple[str, int], _Pair]
 
 
-def _gains(claim: Claim, table: TableResult) -> list[float]:
-    pairs = _pairs(claim.better, claim.worse, table)
-    if claim.than is None:
-        return _differences(claim, pairs)
-    saved, others = _saved(pairs), _saved(_pairs(*claim.than, table))
-    return [saved[at] - others[at] for at in saved.keys() & others.keys()]
-
-
-def _pairs(row: str, worse_row: str, table: TableResult) -> _Pairs:
+def _pairs(table: TableResult, row: str, worse_row: str) -> _Pairs:
     pairs = {}
     for column in table.columns:
         if column.protocol == "gin":
@@ -145,7 +143,12 @@ def _saved(pairs: _Pairs) -> dict[tuple[str, int], float]:
     return {at: pair.saved for at, pair in pairs.items() if pair.saved is not None}
 
 
-def _differences(claim: Claim, pairs: _Pairs) -> list[float]:
+def _differences(claim: Claim, pairs_of: Callable[[str, str], _Pairs]) -> list[float]:
+    """What the sign test judges; ``pairs_of`` finds the values of two rows."""
+    pairs = pairs_of(claim.better, claim.worse)
+    if claim.than is not None:
+        saved, others = _saved(pairs), _saved(pairs_of(*claim.than))
+        return [saved[at] - others[at] for at in saved.keys() & others.keys()]
     if not claim.dense:
         return [pair.gain for pair in pairs.values()]
     saved = _saved(pairs)
