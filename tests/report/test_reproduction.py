@@ -3,7 +3,7 @@ import re
 import pytest
 
 from browser import drawn, loaded_from_elsewhere, opened
-from fullrank.paper.record import read_record
+from fullrank.paper.record import Verdict, read_record
 from fullrank.paper.results import make_record
 from fullrank.report.reproduction import markdown_of, write_reproduction
 from paper.samples import runs_for, write_qm9, write_run
@@ -26,7 +26,7 @@ def page(record, tmp_path_factory):
 
 def row_of(markdown, section, row):
     """The cells of a row of a Markdown table, by column."""
-    part = markdown[markdown.index(f"({section})") :]
+    part = markdown[re.search(rf"^## .*{section}", markdown, re.M).end() :]
     lines = [line for line in part.splitlines() if line.startswith("|")]
     columns = [cell.strip() for cell in lines[0].split("|")[1:-1]]
     for line in lines[2:]:
@@ -73,6 +73,19 @@ def test_claims_with_their_rule_and_numbers(record):
     _, _, published, ours, _ = (cell.strip() for cell in line.split("|"))
     assert published == "holds<br><sub>11 of 12 pairs, p = 0.0032</sub>"
     assert ours == "holds<br><sub>9 of 9 pairs, p = 0.002</sub>"
+
+
+def test_balanced_networks_have_a_column_once_they_are_run(record):
+    def balanced(record, claim):
+        return row_of(markdown_of(record), "Claims", claim).get("ours, balanced, small")
+
+    four, eight = (record.claims[i].says for i in (0, 1))
+    assert balanced(record, four) is None
+    won = Verdict(verdict="holds", wins=6, pairs=6, p=1 / 64)
+    first = record.claims[0].model_copy(update={"balanced": {"small": won}})
+    more = record.model_copy(update={"claims": [first, *record.claims[1:]]})
+    assert balanced(more, four) == "holds<br><sub>6 of 6 pairs, p = 0.016</sub>"
+    assert balanced(more, eight) == ""  # no balanced networks are planned for it
 
 
 def test_the_json_says_where_every_number_comes_from(record, page):

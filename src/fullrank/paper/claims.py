@@ -12,8 +12,9 @@ import yaml
 from pydantic import BaseModel, ConfigDict
 from scipy.stats import binomtest
 
-from fullrank.paper.published import Better, Number
-from fullrank.paper.record import CellResult, TableResult, Verdict
+from fullrank.paper.cells import load_table
+from fullrank.paper.published import Better, Number, published
+from fullrank.paper.record import CellResult, ClaimResult, TableResult, Verdict
 
 LEVEL = 0.05
 RULE = (
@@ -29,11 +30,10 @@ RULE = (
 )
 
 
-class Claim(BaseModel):
-    """A sentence and the comparison behind it.
+class Comparison(BaseModel):
+    """Two rows of a table that are compared.
 
     Attributes:
-        says: The sentence.
         table: Where both rows are.
         better, worse: The rows.
         dense, sparse: Compare the share of the error that `better` saves on each dense
@@ -44,13 +44,28 @@ class Claim(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    says: str
     table: str
     better: str
     worse: str
     dense: tuple[str, ...] = ()
     sparse: tuple[str, ...] = ()
     than: tuple[str, str] | None = None
+
+
+class Claim(Comparison):
+    """A sentence and the comparison behind it.
+
+    Attributes:
+        says: The sentence.
+        published: The rows of the published numbers, if the paper has them in another
+            table; they are compared on the data sets of the claim's own table.
+        balanced: The same comparison in balanced networks, which the paper does not
+            have.
+    """
+
+    says: str
+    published: Comparison | None = None
+    balanced: Comparison | None = None
 
 
 def claims() -> list[Claim]:
@@ -70,17 +85,37 @@ def sign_test(differences: Sequence[float]) -> Verdict:
     return Verdict(verdict=verdict, wins=wins, pairs=pairs, p=p)
 
 
-def judge(claim: Claim, tables: Sequence[TableResult]) -> dict[str, Verdict]:
-    """The verdict on a claim at each scale."""
-    found = {table.scale: table for table in tables if table.name == claim.table}
+def judge(claim: Claim, tables: Sequence[TableResult]) -> ClaimResult:
+    """The verdicts on a claim: of the published numbers, and of ours."""
+    return ClaimResult(
+        says=claim.says,
+        table=claim.table,
+        published=judge_published(claim.published or claim, _published(claim)),
+        scales=judge_runs(claim, tables),
+        balanced=judge_runs(claim.balanced, tables) if claim.balanced else None,
+    )
+
+
+def _published(claim: Claim) -> dict[tuple[str, str], Number]:
+    """The paper's numbers on the data sets that the claim is about."""
+    columns = load_table(claim.table).columns
+    numbers = published((claim.published or claim).table)
+    return {(row, at): found for (row, at), found in numbers.items() if at in columns}
+
+
+def judge_runs(rows: Comparison, tables: Sequence[TableResult]) -> dict[str, Verdict]:
+    """The verdict of our runs at each scale."""
+    found = {table.scale: table for table in tables if table.name == rows.table}
     return {
-        scale: sign_test(_differences(claim, partial(_pairs, table)))
+        scale: sign_test(_differences(rows, partial(_pairs, table)))
         for scale, table in found.items()
     }
 
 
-def judge_published(claim: Claim, numbers: Mapping[tuple[str, str], Number]) -> Verdict:
-    """The verdict of the same rule on the paper's own table, one pair a data set."""
+def judge_published(
+    rows: Comparison, numbers: Mapping[tuple[str, str], Number]
+) -> Verdict:
+    """The verdict of the same rule on the paper's own table, one pair per data set."""
 
     def pairs(better: str, worse: str) -> _Pairs:
         return {
@@ -89,7 +124,7 @@ def judge_published(claim: Claim, numbers: Mapping[tuple[str, str], Number]) -> 
             if row == better and (worse, column) in numbers
         }
 
-    return sign_test(_differences(claim, pairs))
+    return sign_test(_differences(rows, pairs))
 
 
 @dataclass(frozen=True)
@@ -143,21 +178,23 @@ def _saved(pairs: _Pairs) -> dict[tuple[str, int], float]:
     return {at: pair.saved for at, pair in pairs.items() if pair.saved is not None}
 
 
-def _differences(claim: Claim, pairs_of: Callable[[str, str], _Pairs]) -> list[float]:
+def _differences(
+    rows: Comparison, pairs_of: Callable[[str, str], _Pairs]
+) -> list[float]:
     """What the sign test judges; ``pairs_of`` finds the values of two rows."""
-    pairs = pairs_of(claim.better, claim.worse)
-    if claim.than is not None:
-        saved, others = _saved(pairs), _saved(pairs_of(*claim.than))
+    pairs = pairs_of(rows.better, rows.worse)
+    if rows.than is not None:
+        saved, others = _saved(pairs), _saved(pairs_of(*rows.than))
         return [saved[at] - others[at] for at in saved.keys() & others.keys()]
-    if not claim.dense:
+    if not rows.dense:
         return [pair.gain for pair in pairs.values()]
     saved = _saved(pairs)
     sparse = defaultdict(list)
     for (column, seed), share in saved.items():
-        if column in claim.sparse:
+        if column in rows.sparse:
             sparse[seed].append(share)
     return [
         share - fmean(sparse[seed])
         for (column, seed), share in saved.items()
-        if column in claim.dense and sparse[seed]
+        if column in rows.dense and sparse[seed]
     ]

@@ -46,12 +46,18 @@ class Verdict(_Part):
 
 
 class ClaimResult(_Part):
-    """A claim with the verdicts of the paper's own numbers and of ours."""
+    """A claim with the verdicts of the paper's own numbers and of ours.
+
+    Attributes:
+        scales: The verdict of our runs at each scale.
+        balanced: The same in balanced networks, if these are planned.
+    """
 
     says: str
     table: str
     published: Verdict
     scales: dict[str, Verdict]
+    balanced: dict[str, Verdict] | None = None
 
 
 class RunRecord(_Part):

@@ -20,14 +20,13 @@ from fullrank.paper.cells import (
     figures,
     load_table,
 )
-from fullrank.paper.claims import RULE, claims, judge, judge_published
+from fullrank.paper.claims import RULE, claims, judge
 from fullrank.paper.join import JoinedCells
 from fullrank.paper.published import metric_of, published
 from fullrank.paper.ready import table_names
 from fullrank.paper.record import (
     ZHANG,
     CellResult,
-    ClaimResult,
     MissingCell,
     PublishedCell,
     ResultsRecord,
@@ -138,15 +137,7 @@ def make_record(folder: Path, join: Sequence[ResultsRecord] = ()) -> ResultsReco
         made=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         runs=found.counts,
         rule=RULE,
-        claims=[
-            ClaimResult(
-                says=claim.says,
-                table=claim.table,
-                published=judge_published(claim, published(claim.table)),
-                scales=judge(claim, tables),
-            )
-            for claim in claims()
-        ],
+        claims=[judge(claim, tables) for claim in claims()],
         tables=tables,
         figures=figures(),
     )

@@ -126,7 +126,8 @@ def _claim_columns(record: ResultsRecord) -> list[str]:
     return [
         "claim",
         "published numbers",
-        *(f"ours, {s}" for s in _scales(record)),
+        *(f"ours, {scale}" for scale in _scales(record)),
+        *(f"ours, balanced, {scale}" for scale in _balanced_scales(record)),
     ]
 
 
@@ -134,17 +135,33 @@ def _scales(record: ResultsRecord) -> list[str]:
     return list(dict.fromkeys(table.scale for table in record.tables))
 
 
+def _balanced_scales(record: ResultsRecord) -> list[str]:
+    """The scales of tables with balanced networks that have runs."""
+    return [
+        scale
+        for scale in _scales(record)
+        if any(scale in (claim.balanced or {}) for claim in record.claims)
+    ]
+
+
 def _claim_rows(record: ResultsRecord) -> Iterator[list[Any]]:
-    nothing = Verdict(verdict="not enough runs", wins=0, pairs=0, p=None)
     for claim in record.claims:
-        verdicts = [claim.scales.get(scale, nothing) for scale in _scales(record)]
         published = _verdict(claim.published)
         if not claim.published.pairs:
             published = GridCell("not published", css="verdict not-enough-runs")
-        yield [claim.says, published, *map(_verdict, verdicts)]
+        ours = [_verdict(claim.scales.get(scale)) for scale in _scales(record)]
+        balanced = [
+            GridCell("")
+            if claim.balanced is None
+            else _verdict(claim.balanced.get(scale))
+            for scale in _balanced_scales(record)
+        ]
+        yield [claim.says, published, *ours, *balanced]
 
 
-def _verdict(verdict: Verdict) -> GridCell:
+def _verdict(verdict: Verdict | None) -> GridCell:
+    if verdict is None or not verdict.pairs:
+        return GridCell("not run", css="verdict not-enough-runs")
     p = "" if verdict.p is None else f", p = {verdict.p:.2g}"
     return GridCell(
         verdict.verdict,
