@@ -12,9 +12,10 @@ COMMIT = "0123456789abcdef"
 MACHINE = environment().model_copy(update={"commit": COMMIT, "earlier_commits": ()})
 
 
-def write_run(config, metric, valid, test, curve=None, data="content"):
-    """A finished run without its weights; ``curve`` is that of the part watched, and
-    ``data`` stands for the content of the data."""
+def write_run(config, metric, valid, test, curve=None, data="content", train=None):
+    """A finished run without its weights; ``curve`` is that of the part watched,
+    ``data`` stands for the content of the data, and ``train`` is the metric on the
+    training part in evaluation mode."""
     folds = None if config.split.folder is None else "folds of Zhang"
     digest = digest_of([config.determining(), data, folds])[:12]
     run = RunFolder(config.runs / f"{config.data.label}-{config.model.conv}-{digest}")
@@ -43,6 +44,7 @@ def write_run(config, metric, valid, test, curve=None, data="content"):
             train={metric: valid / 2},
             valid={} if config.split.kind == "gin" else {metric: valid},
             test={metric: test},
+            train_eval={} if train is None else {metric: train},
             graphs={"train": 1, "valid": 1, "test": 1},
             parameters=1000 + (config.model.s or 0),
             seconds=1.0,

@@ -75,6 +75,21 @@ def test_claims_with_their_rule_and_numbers(record):
     assert ours == "holds<br><sub>9 of 9 pairs, p = 0.002</sub>"
 
 
+def test_the_training_part_is_shown_if_all_runs_have_it(tmp_path):
+    for row, known in (("GIN", 3), ("CombC", 2)):
+        only = [row, "MUTAG", "fair"]
+        for fold, run in enumerate(
+            runs_for("baselines-ogb-tu", "small", tmp_path, only)
+        ):
+            train = 0.8 + 0.01 * fold if fold < known else None
+            write_run(run, "accuracy", 0.7, 0.7, train=train)
+    text = markdown_of(make_record(tmp_path))
+    assert "in evaluation mode" in text
+    gin, combc = (row_of(text, "baselines-ogb-tu", row) for row in ("GIN", "CombC"))
+    assert "training 81.00" in gin["MUTAG · fair"]
+    assert "training" not in combc["MUTAG · fair"]
+
+
 def test_balanced_networks_have_a_column_once_they_are_run(record):
     def balanced(record, claim):
         return row_of(markdown_of(record), "Claims", claim).get("ours, balanced, small")

@@ -157,6 +157,13 @@ class CellResult(_Part):
         return self.folds.endswith(ZHANG)
 
     @property
+    def train(self) -> float | None:
+        """The mean on the training parts in evaluation mode, if all runs have one."""
+        values = [run.train for run in self.runs]
+        known = [value for value in values if value is not None]
+        return statistics.fmean(known) if known and known == values else None
+
+    @property
     def untried(self) -> list[int]:
         """The s that were not run yet, which only the note says in format 1."""
         found = re.search(r"s = ([\d, ]+) not run yet", self.note)

@@ -205,6 +205,11 @@ def _about(table: TableResult) -> list[str]:
             "The published numbers are at the paper's scale and cannot be compared "
             "with ours; our numbers can be compared with each other."
         )
+    if any(cell.train is not None for cell in table.cells):
+        lines.append(
+            "Training: the same metric on the training part in evaluation mode, at the "
+            "chosen epoch (protocol gin: at the last one)."
+        )
     folds = dict.fromkeys(cell.folds for cell in table.cells if cell.folds)
     protocols = dict.fromkeys(c.protocol for c in table.columns)
     explained = [_PROTOCOLS[p] for p in protocols if _PROTOCOLS[p]]
@@ -250,6 +255,8 @@ def _cell(table: TableResult, row: TableRow, column: TableColumn) -> GridCell:
         return GridCell("missing", "", False, shown, best, note=note, css="missing")
     seeds = len(found.by_seed)
     notes = [f"{seeds} seed{'s' * (seeds > 1)}", found.note]
+    if found.train is not None:
+        notes.append(f"training {_spread(found.train, None, metric)}")
     if len(found.tried) > 1:
         notes.insert(0, f"s = {found.s} of {', '.join(map(str, found.tried))}")
     return GridCell(
