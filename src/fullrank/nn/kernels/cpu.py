@@ -119,6 +119,10 @@ def _zeros_like(*tensors: Tensor | None) -> list[Any]:
     return [None if x is None else x.new_zeros(x.shape) for x in tensors]
 
 
+def contiguous(*tensors: Tensor | None) -> list[Any]:
+    return [None if x is None else x.contiguous() for x in tensors]
+
+
 def _sum_columns(x: Tensor) -> Tensor:
     return x.t().mv(x.new_ones(len(x)))
 
@@ -300,37 +304,68 @@ class CombineMLPSum(MLPSum):
         return [x_src.new_empty(src.size(0), b1.size(0)), active]
 
     @staticmethod
-    def _coefficients(a_dst, a_src, attr, a_edge, src, dst, out=None):
+    def coefficients(nodes, attr, a_edge, src, dst, out=None):
         """The coefficients of one block of pairs."""
+        a_dst, a_src, _ = nodes
         a = torch.index_select(a_src, 0, src, out=out).add_(take_rows(a_dst, dst))
         return _tanh_(a if attr is None else a.addmm_(attr, a_edge))
 
     @staticmethod
-    def _features(x_src, attr, x_edge, src):
+    def features(nodes, attr, x_edge, src):
         """The sources' features for one block of pairs."""
-        x = take_rows(x_src, src)
+        x = take_rows(nodes[2], src)
         return x if attr is None else x.addmm_(attr, x_edge)
+
+    @staticmethod
+    def gather(nodes, attr, a_edge, x_edge, src, dst):
+        """Return what `multiply` needs for one block of pairs."""
+        a = CombineMLPSum.coefficients(nodes, attr, a_edge, src, dst)
+        return a, CombineMLPSum.features(nodes, attr, x_edge, src)
+
+    @staticmethod
+    def multiply(z, pairs, nodes, src, dst):
+        """Write the coefficients times the features of one block of pairs."""
+        torch.mul(*pairs, out=z)
+
+    @staticmethod
+    def multiply_backward(grad_z, pairs, nodes, grads, src, dst, ptr, block):
+        """Add to the gradients of ``nodes``, given that of the products of a block of
+        sources.
+
+        Returns:
+            The gradients of the pairs: of the inputs of tanh, and of the features.
+        """
+        (a, x), (grad_a_dst, grad_a_src, grad_x_src) = pairs, grads
+        grad_x = grad_z * a
+        grad_a = torch.ops.aten.tanh_backward(grad_z.mul_(x), a)
+        every = torch.arange(len(src))
+        grad_x_src[block] = weighted_bags(grad_x, every, ptr[:-1], None)
+        grad_a_src[block] = weighted_bags(grad_a, every, ptr[:-1], None)
+        grad_a_dst.index_add_(0, dst, grad_a)
+        return grad_a, grad_x
 
     @classmethod
     def forward(
         cls, kept, a_dst, a_src, x_src, edge_attr, a_edge, x_edge, w1, b1, w2, b2,
         src, dst, size, ptr,
     ):  # fmt: skip
-        width = x_src.size(1) if b2 is None else len(b2)
+        nodes, d = contiguous(a_dst, a_src, x_src), x_src.size(1)
+        width = d if b2 is None else len(b2)
         out = x_src.new_zeros(size, width)
-        for _, e in blocks(ptr, max(width, x_src.size(1)), x_src.itemsize):
+        ranges = list(blocks(ptr, max(width, d), x_src.itemsize))
+        widths = (0, 0) if w1 is None else (d, width)
+        products, messages = scratch(ranges, x_src, *widths)
+        for _, e in ranges:
             attr, u, v = part(edge_attr, e), src[e], dst[e]
-            a = CombineMLPSum._coefficients(
-                a_dst, a_src, attr, a_edge, u, v, kept[0][e] if w1 is None else None
-            )
-            z = CombineMLPSum._features(x_src, attr, x_edge, u).mul_(a)
             if w1 is None:
-                out.index_add_(0, v, z)
+                a = cls.coefficients(nodes, attr, a_edge, u, v, kept[0][e])
+                out.index_add_(0, v, cls.features(nodes, attr, x_edge, u).mul_(a))
                 continue
             hidden, active = kept
+            z = fit(products, e)
+            cls.multiply(z, cls.gather(nodes, attr, a_edge, x_edge, u, v), nodes, u, v)
             y = torch.addmm(b1, z, w1.t(), out=hidden[e]).relu_()
-            z = y.new_empty(len(v), width)
-            cls.add_messages(out, z, y, w2, b2, v, active[e])
+            cls.add_messages(out, fit(messages, e), y, w2, b2, v, active[e])
         return out
 
     @classmethod
@@ -338,41 +373,43 @@ class CombineMLPSum(MLPSum):
         cls, needed, grad, kept, a_dst, a_src, x_src, edge_attr, a_edge, x_edge,
         w1, b1, w2, b2, src, dst, size, ptr,
     ):  # fmt: skip
-        grad_a_dst = a_dst.new_zeros(a_dst.shape)
-        grad_a_src = grad_x_src = None
+        nodes = contiguous(a_dst, a_src, x_src)
+        grads = _zeros_like(*nodes)
         grad_attr = edge_attr.new_empty(edge_attr.shape) if needed[3] else None
         grad_a_edge, grad_x_edge = _zeros_like(a_edge, x_edge)
         grad_w1, grad_b1, grad_w2, grad_b2 = _zeros_like(w1, b1, w2, b2)
         width = max(grad.size(1), x_src.size(1))
-        for nodes, e in blocks(ptr, width, x_src.itemsize):
+        ranges = list(blocks(ptr, width, x_src.itemsize))
+        widths = (0,) * 3 if w1 is None else (grad.size(1), len(b1), x_src.size(1))
+        grad_messages, grad_hidden, products = scratch(ranges, x_src, *widths)
+        for block, e in ranges:
             attr, u, v = part(edge_attr, e), src[e], dst[e]
-            x = CombineMLPSum._features(x_src, attr, x_edge, u)
+            kernel = CombineMLPSum if w1 is None else cls
             if w1 is None:
-                a, grad_z = kept[0][e], take_rows(grad, v)
+                pairs = kept[0][e], cls.features(nodes, attr, x_edge, u)
+                grad_z = take_rows(grad, v)
             else:
-                y, active = kept[0][e], kept[1][e]
-                a = CombineMLPSum._coefficients(a_dst, a_src, attr, a_edge, u, v)
-                grad_z = grad.new_empty(active.shape)
-                cls.take_gradients(grad, v, active, grad_b2, grad_z)
-                grad_w2.addmm_(grad_z.t(), y)
-                grad_y = cls.gate(grad_z @ w2, y, grad_b1)
-                grad_w1.addmm_(grad_y.t(), a * x)
-                grad_z = grad_y @ w1
-            grad_x = grad_z * a
-            grad_a = torch.ops.aten.tanh_backward(grad_z.mul_(x), a)
-            pairs, offsets = torch.arange(len(v)), ptr[nodes] - e.start
-            of_nodes = weighted_bags(grad_x, pairs, offsets, None)
-            grad_x_src = put(grad_x_src, len(x_src), nodes, of_nodes)
-            of_nodes = weighted_bags(grad_a, pairs, offsets, None)
-            grad_a_src = put(grad_a_src, len(a_src), nodes, of_nodes)
-            grad_a_dst.index_add_(0, v, grad_a)
+                y, active, z = kept[0][e], kept[1][e], fit(products, e)
+                pairs = cls.gather(nodes, attr, a_edge, x_edge, u, v)
+                grad_message, grad_y = fit(grad_messages, e), fit(grad_hidden, e)
+                cls.take_gradients(grad, v, active, grad_b2, grad_message)
+                grad_w2.addmm_(grad_message.t(), y)
+                torch.mm(grad_message, w2, out=grad_y)
+                grad_y = cls.gate(grad_y, y, grad_b1)
+                cls.multiply(z, pairs, nodes, u, v)
+                grad_w1.addmm_(grad_y.t(), z)
+                grad_z = torch.mm(grad_y, w1, out=z)
+            local = ptr[block.start : block.stop + 1] - e.start
+            grad_a, grad_x = kernel.multiply_backward(
+                grad_z, pairs, nodes, grads, u, v, local, block
+            )
             if attr is not None:
                 grad_a_edge.addmm_(attr.t(), grad_a)
                 grad_x_edge.addmm_(attr.t(), grad_x)
                 if grad_attr is not None:
                     grad_attr[e] = grad_a @ a_edge.t() + grad_x @ x_edge.t()
         return (
-            grad_a_dst, grad_a_src, grad_x_src, grad_attr, grad_a_edge, grad_x_edge,
+            *grads, grad_attr, grad_a_edge, grad_x_edge,
             grad_w1, grad_b1, grad_w2, grad_b2, *(None,) * 4,
         )  # fmt: skip
 

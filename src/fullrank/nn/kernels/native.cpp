@@ -93,6 +93,63 @@ void combine_backward(const T *grad, const T *a_dst, const T *a_src, const T *x,
   });
 }
 
+// z = tanh(a_dst + a_src + a_edge) * (x + x_edge) for each pair; both edge terms may be
+// missing
+template <class T>
+void combine_rows(T *z, const T *a_edge, const T *x_edge, const T *a_dst,
+                  const T *a_src, const T *x, const I *src, const I *dst, I n, I d,
+                  I threads) {
+#pragma omp parallel for num_threads(threads)
+  for (I e = 0; e < n; e++) {
+    const T *p = a_dst + dst[e] * d, *q = a_src + src[e] * d, *r = x + src[e] * d;
+    const T *p_edge = a_edge + e * d, *r_edge = x_edge + e * d;
+    T *row = z + e * d;
+    if (a_edge)
+#pragma omp simd
+      for (I c = 0; c < d; c++)
+        row[c] = tanh_(p[c] + q[c] + p_edge[c]) * (r[c] + r_edge[c]);
+    else
+#pragma omp simd
+      for (I c = 0; c < d; c++) row[c] = tanh_(p[c] + q[c]) * r[c];
+  }
+}
+
+// Given the gradients of z, of nodes whose pairs begin where ptr says. Those of the
+// inputs of tanh replace them; those of x + x_edge replace x_edge.
+template <class T>
+void combine_rows_backward(T *grad, const T *a_edge, T *x_edge, const T *a_dst,
+                           const T *a_src, const T *x, const I *src, const I *dst,
+                           const I *ptr, T *grad_a_dst, T *grad_a_src, T *grad_x,
+                           I nodes, I n, I d, I threads) {
+#pragma omp parallel for num_threads(threads) schedule(dynamic, 8)
+  for (I node = 0; node < nodes; node++)
+    for (I e = ptr[node]; e < ptr[node + 1]; e++) {
+      const T *p = a_dst + dst[e] * d, *q = a_src + src[e] * d, *r = x + src[e] * d;
+      const T *p_edge = a_edge + e * d;
+      T *g = grad + e * d, *r_edge = x_edge + e * d;
+      T *of_q = grad_a_src + src[e] * d, *of_r = grad_x + src[e] * d;
+      if (a_edge)
+#pragma omp simd
+        for (I c = 0; c < d; c++) {
+          const T t = tanh_(p[c] + q[c] + p_edge[c]), by_x = g[c] * t;
+          g[c] *= (r[c] + r_edge[c]) * (1 - t * t);
+          of_q[c] += g[c], of_r[c] += by_x, r_edge[c] = by_x;
+        }
+      else
+#pragma omp simd
+        for (I c = 0; c < d; c++) {
+          const T t = tanh_(p[c] + q[c]), by_x = g[c] * t;
+          g[c] *= r[c] * (1 - t * t);
+          of_q[c] += g[c], of_r[c] += by_x;
+        }
+    }
+  by_destination(dst, n, threads, [=](I e) {
+    T *of_p = grad_a_dst + dst[e] * d;
+#pragma omp simd
+    for (I c = 0; c < d; c++) of_p[c] += grad[e * d + c];
+  });
+}
+
 // out[v, k] = sum of m_k x[src] over the pairs of v
 template <class T>
 void outer_sum(T *out, const T *x, const T *m, const I *src, const I *ptr, I nodes, I s,
@@ -248,6 +305,8 @@ template <class T> void relu_gate(T *grad, const T *y, T *sum, I n, I d, I threa
 extern "C" {
 EXPORT(combine)
 EXPORT(combine_backward)
+EXPORT(combine_rows)
+EXPORT(combine_rows_backward)
 EXPORT(outer_sum)
 EXPORT(outer_sum_backward)
 EXPORT(expand)

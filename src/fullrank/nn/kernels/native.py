@@ -6,33 +6,28 @@ without edge features keep nothing. ``python -m fullrank.nn.kernels`` builds the
 """
 
 from collections.abc import Callable
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from fullrank.nn.kernels import sums
 from fullrank.nn.kernels.autograd import Kernel, Operator, register
-from fullrank.nn.kernels.cpu import CombineMLPSum, ExpandMLPSum, MLPSum
+from fullrank.nn.kernels.cpu import CombineMLPSum, ExpandMLPSum, MLPSum, contiguous
 from fullrank.nn.kernels.loops import call
 from fullrank.nn.kernels.portable import add_edge_rows
-
-
-def _contiguous(*tensors: Tensor | None) -> list[Any]:
-    return [None if x is None else x.contiguous() for x in tensors]
 
 
 class _OuterProductSum(Kernel):
     @staticmethod
     def forward(kept, x, m, src, dst, size, ptr):
         out = x.new_empty(size, m.size(1), x.size(1))
-        x, m, src = _contiguous(x, m, src)
+        x, m, src = contiguous(x, m, src)
         call("outer_sum", out, x, m, src, ptr, size, m.size(1), x.size(1))
         return out
 
     @staticmethod
     def backward(needed, grad, kept, x, m, src, dst, size, ptr):
-        x, m, src, dst = _contiguous(x, m, src, dst)
+        x, m, src, dst = contiguous(x, m, src, dst)
         grad_x, grad_m = torch.zeros_like(x), torch.empty_like(m)
         call(
             "outer_sum_backward", grad, x, m, src, dst, grad_x, grad_m,
@@ -61,13 +56,13 @@ class _ExpandMLPSum(_MLPSum, ExpandMLPSum):
     @staticmethod
     def first_layer(y, rows, m, attr, edge_weight, bias, src):
         add_edge_rows(y, m, attr, edge_weight, beta=0)
-        rows, m, bias = _contiguous(rows, m, bias)
+        rows, m, bias = contiguous(rows, m, bias)
         call("expand", y, rows, m, bias, src, int(attr is None), *y.shape, m.size(1))
 
     @staticmethod
     def weigh_backward(grad_y, rows, m, src, ptr, grad_m, grad_values, size, nodes):
         s, d = m.size(1), grad_y.size(1)
-        rows, m = _contiguous(rows, m)
+        rows, m = contiguous(rows, m)
         if grad_values is None:
             grad_values = rows.new_empty(size, s, d)
         call(
@@ -78,7 +73,24 @@ class _ExpandMLPSum(_MLPSum, ExpandMLPSum):
 
 
 class _CombineMLPSum(_MLPSum, CombineMLPSum):
-    """Uses the loop unless an MLP or edge features require a product per pair."""
+    """One loop without an MLP and edge features; otherwise the loops of a block, which
+    compute the coefficients of a pair whenever they need them."""
+
+    @staticmethod
+    def gather(nodes, attr, a_edge, x_edge, src, dst):
+        return (None, None) if attr is None else (attr @ a_edge, attr @ x_edge)
+
+    @staticmethod
+    def multiply(z, pairs, nodes, src, dst):
+        call("combine_rows", z, *pairs, *nodes, src, dst, *z.shape)
+
+    @staticmethod
+    def multiply_backward(grad_z, pairs, nodes, grads, src, dst, ptr, block):
+        call(
+            "combine_rows_backward", grad_z, *pairs, *nodes, src, dst, ptr, *grads,
+            len(ptr) - 1, *grad_z.shape,
+        )  # fmt: skip
+        return grad_z, pairs[1]
 
     @classmethod
     def keep(cls, *args):
@@ -88,7 +100,7 @@ class _CombineMLPSum(_MLPSum, CombineMLPSum):
     def forward(cls, kept, *args):
         if not _is_sum(*args):
             return super().forward(kept, *args)
-        nodes, src, dst, size = _contiguous(*args[:3]), *args[10:13]
+        nodes, src, dst, size = contiguous(*args[:3]), *args[10:13]
         d = nodes[2].size(1)
         out = nodes[2].new_zeros(size, d)
         call("combine", out, *nodes, src, dst, len(src), d)
@@ -98,7 +110,7 @@ class _CombineMLPSum(_MLPSum, CombineMLPSum):
     def backward(cls, needed, grad, kept, *args):
         if not _is_sum(*args):
             return super().backward(needed, grad, kept, *args)
-        nodes, src, dst = _contiguous(*args[:3]), *args[10:12]
+        nodes, src, dst = contiguous(*args[:3]), *args[10:12]
         grads = [torch.zeros_like(x) for x in nodes]
         sizes = len(src), grad.size(1)
         call("combine_backward", grad, *nodes, src, dst, *grads, *sizes)
