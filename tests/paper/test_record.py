@@ -43,7 +43,7 @@ def contains(new, old):
     return new == old
 
 
-@pytest.mark.parametrize(("file", "version"), [(FORMAT_1, 1), (COMMITTED, 2)])
+@pytest.mark.parametrize(("file", "version"), [(FORMAT_1, 1), (COMMITTED, 3)])
 def test_committed_results_stay_readable(file, version, tmp_path):
     record = read_record(file)
     assert page_of(record)
@@ -51,8 +51,17 @@ def test_committed_results_stay_readable(file, version, tmp_path):
     assert read_record(tmp_path / "results.json") == record
     before = json.loads(file.read_text())
     after = json.loads((tmp_path / "results.json").read_text())
-    assert (before.pop("format"), after["format"]) == (version, 2)
+    assert (before.pop("format"), after["format"]) == (version, 3)
     assert contains(after, before)
+
+
+def test_format_2_has_no_verdicts_of_balanced_networks(tmp_path):
+    values = json.loads(COMMITTED.read_text()) | {"format": 2}
+    for claim in values["claims"]:
+        claim.pop("balanced")
+    file = tmp_path / "results.json"
+    file.write_text(json.dumps(values))
+    assert all(claim.balanced is None for claim in read_record(file).claims)
 
 
 def test_the_committed_tables_show_the_committed_results():

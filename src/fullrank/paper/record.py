@@ -23,8 +23,8 @@ from fullrank.paper.cells import PaperFigure, Protocol
 from fullrank.paper.published import Better
 from fullrank.train.files import write_text
 
-FORMAT: Final = 2
-_READABLE = (1, FORMAT)
+FORMAT: Final = 3
+_READABLE = (1, 2, FORMAT)
 ZHANG = "folds of Zhang et al."
 _DIGITS = 5
 
@@ -291,7 +291,7 @@ class ResultsRecord(_Part):
         rule: How claims are judged.
     """
 
-    format: Literal[2] = FORMAT
+    format: Literal[3] = FORMAT
     fullrank: str
     made: str
     runs: RunCounts
@@ -321,7 +321,7 @@ def read_record(file: Path) -> ResultsRecord:
     if values["format"] not in _READABLE:
         raise RunError(
             f"{file} has the format {values['format']!r}, but this version of fullrank "
-            f"reads {' and '.join(map(str, _READABLE))}; use the version that wrote it"
+            f"reads {', '.join(map(str, _READABLE))}; use the version that wrote it"
         )
     try:
         return ResultsRecord.model_validate(values | {"format": FORMAT})
