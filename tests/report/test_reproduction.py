@@ -92,7 +92,7 @@ def test_the_training_part_is_shown_if_all_runs_have_it(tmp_path):
 
 def test_balanced_networks_have_a_column_once_they_are_run(record):
     def balanced(record, claim):
-        return row_of(markdown_of(record), "Claims", claim).get("ours, balanced, small")
+        return row_of(markdown_of(record), "Claims", claim).get("balanced, scale small")
 
     four, eight = (record.claims[i].says for i in (0, 1))
     assert balanced(record, four) is None

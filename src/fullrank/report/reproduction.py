@@ -126,8 +126,8 @@ def _claim_columns(record: ResultsRecord) -> list[str]:
     return [
         "claim",
         "published numbers",
-        *(f"ours, {scale}" for scale in _scales(record)),
-        *(f"ours, balanced, {scale}" for scale in _balanced_scales(record)),
+        *(f"ours, scale {scale}" for scale in _scales(record)),
+        *(f"balanced, scale {scale}" for scale in _balanced_scales(record)),
     ]
 
 
