@@ -382,9 +382,9 @@ class CombineMLPSum(MLPSum):
         ranges = list(blocks(ptr, width, x_src.itemsize))
         widths = (0,) * 3 if w1 is None else (grad.size(1), len(b1), x_src.size(1))
         grad_messages, grad_hidden, products = scratch(ranges, x_src, *widths)
+        kernel = CombineMLPSum if w1 is None else cls  # `kept` are its coefficients
         for block, e in ranges:
             attr, u, v = part(edge_attr, e), src[e], dst[e]
-            kernel = CombineMLPSum if w1 is None else cls
             if w1 is None:
                 pairs = kept[0][e], cls.features(nodes, attr, x_edge, u)
                 grad_z = take_rows(grad, v)
