@@ -63,6 +63,35 @@ def test_one_plus_tanh_varies_as_gin_at_every_scale():
         assert 0.9 < variation(conv, *graph) / variation(gin, *graph) < 1.6
 
 
+def first_step(conv, x, edge_index):
+    """Relative change of the first product of the MLP in the first step of Adam."""
+
+    def product():
+        local = conv.neighborhoods(x, edge_index)
+        expanded = conv.expand(local, conv.read_coefficients(local))
+        return (expanded @ conv.mlp[0].weight.t()).detach()
+
+    before = product()
+    optimizer = torch.optim.Adam(conv.parameters(), lr=1e-4)
+    (conv(x, edge_index) - 1).square().mean().backward()
+    optimizer.step()
+    return ((product() - before).norm() / before.norm()).item()
+
+
+def test_steps_of_adam_grow_with_the_number_of_balanced_aggregators():
+    torch.manual_seed(0)
+    x, edge_index = random_graph(WIDTH, 200, 800)
+
+    def change(s, init):
+        conv = ExpandingConv(WIDTH, WIDTH, s, init=init)
+        return first_step(conv, 0.07 * x, edge_index)
+
+    gin = first_step(ThreeStageGIN0(WIDTH, WIDTH), 0.07 * x, edge_index)
+    for s in (1, 4, 16):
+        assert 0.8 < change(s, "balanced") / (s * gin) < 1.25
+    assert change(16, "paper") < 0.7 * change(16, "balanced")
+
+
 def test_init_is_for_the_layers_own_coefficients():
     with pytest.raises(ValueError, match="OneCoefficients"):
         ExpandingConv(4, 4, coefficients=OneCoefficients(), init="balanced")

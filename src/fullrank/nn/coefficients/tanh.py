@@ -40,6 +40,13 @@ class TanhCoefficients(PairLinear):
     difference, because tanh is odd and the distribution of :math:`\mathbf{W}_1`
     symmetric.
 
+    The balance is one of variances, not of training steps. The first step of Adam moves
+    all entries of :math:`\mathbf{W}_1` by the learning rate :math:`\eta`. If every
+    :math:`m_k` has the same sign for all pairs, as with a bias of 1, the steps of the
+    :math:`s` aggregators add up: the product changes by up to :math:`\eta s d \,
+    \mathrm{E}|m| \, \mathrm{E}|h|`, :math:`s` times as much as GIN's. With many
+    aggregators, use a smaller learning rate or ``init="paper"``.
+
     Args:
         in_channels: Width of the features; a pair ``(source, destination)`` for
             bipartite graphs; ``-1`` to derive it from the first input.
