@@ -24,12 +24,16 @@ class PatchySAN(BatchNetwork):
     and a dense layer. Graphs and fields that are too small are padded with zeros.
 
     Nodes are ordered by degree and three rounds of 1-WL; ties are broken by a canonical
-    labelling (BLISS in igraph; the authors use nauty), so that isomorphic graphs give
-    the same sequence. Nodes with different features are never exchanged.
+    labelling of the whole graph (BLISS in igraph), so that isomorphic graphs give the
+    same sequence. Nodes with different features are never exchanged. The authors rank
+    and canonicalise the nodes of each field anew, with nauty; here, every field keeps
+    the order of the whole graph, so isomorphic fields of different graphs may be
+    ordered differently.
 
     Published setting: :math:`w` the average number of nodes, :math:`k = 10`,
     convolutions with 16 and 8 filters, a dense layer of 128 with dropout 0.5, RMSprop
-    in Keras.
+    in Keras. The authors' code was not found; this agrees with the reimplementation
+    `tvayer/PSCN <https://github.com/tvayer/PSCN>`_.
 
     Args:
         in_channels: Number of node features, or category counts.
@@ -38,7 +42,7 @@ class PatchySAN(BatchNetwork):
         num_layers: Ignored: there are two convolutions.
         edge_dim: Ignored.
         dropout: Dropout probability after the dense layer.
-        width: :math:`w`, the number of fields.
+        width: :math:`w`, the number of fields, at least 10.
         field: :math:`k`, the number of nodes per field.
     """
 

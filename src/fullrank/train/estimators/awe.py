@@ -13,24 +13,27 @@ class AWE(KernelEstimator):
 
     An anonymous walk replaces each node by the step at which the walk first visits it.
     A graph is the distribution of anonymous walks of :math:`l` steps, estimated from
+    :math:`m` random walks. With
 
     .. math::
         m = \left\lceil \frac{2}{\varepsilon^2} (\log(2^\eta - 2) - \log \delta)
         \right\rceil
 
-    random walks, so that its error in total variation exceeds :math:`\varepsilon` with
-    a probability of at most :math:`\delta`. The number :math:`\eta` of anonymous walks
-    is bounded by the Bell number of :math:`l + 1`. The kernel is the normalised inner
-    product of two distributions. Node labels are ignored.
+    the :math:`L_1` distance to the true distribution exceeds :math:`\varepsilon` with a
+    probability of at most :math:`\delta`. The number :math:`\eta` of anonymous walks is
+    bounded by the Bell number of :math:`l + 1` (without isolated nodes and self-loops,
+    of :math:`l`). The kernel is the inner product of two distributions, normalised to 1
+    for equal graphs; the authors do not normalise it. Node labels are ignored.
 
-    Published setting: lengths up to 10, :math:`\varepsilon = 0.1`, :math:`\delta =
-    0.05`, polynomial and RBF kernels besides the inner product, C by cross-validation.
+    Setting of the authors' code: :math:`l = 10`, 10,000 walks per graph, linear,
+    quadratic and RBF kernels, C from 0.001 to 10 chosen on a validation part.
 
     Args:
         seed: Seed of the walks.
         length: :math:`l`, the number of steps of a walk.
-        walks: :math:`m`, the number of walks; by the formula above if :obj:`None`, but
-            at most 10,000.
+        walks: :math:`m`, the number of walks. By default 10,000, as the authors have,
+            or fewer if the formula above asks for fewer with :math:`\varepsilon = 0.1`
+            and :math:`\delta = 0.05`, which it does up to :math:`l = 4`.
     """
 
     def __init__(

@@ -20,12 +20,19 @@ class DGK(KernelEstimator):
     :math:`\boldsymbol{\phi}` contains the frequencies of the 34 graphs with five nodes
     among the induced subgraphs of random nodes. :math:`\mathbf{M} = \mathbf{E}
     \mathbf{E}^{\top}` is their similarity, from embeddings of graphlets that co-occur,
-    which means that they differ in one of five nodes. The embeddings factorise the
-    positive pointwise mutual information, to which the skip-gram model that the authors
-    train converges (Levy and Goldberg, 2014). Node labels are ignored.
+    which means here that they share four of their five nodes. The embeddings factorise
+    the positive pointwise mutual information; skip-gram with negative sampling, one of
+    the models that the authors train, implicitly factorises the pointwise mutual
+    information minus a constant (Levy and Goldberg, 2014). Node labels are ignored.
 
-    Published setting: graphlets of 7 nodes for social networks (with labels, subtrees
-    of 1-WL), embeddings of 2 to 50 dimensions, C by cross-validation.
+    In the authors' code, co-occurring graphlets share one node and are also counted in
+    :math:`\boldsymbol{\phi}`, the embeddings are trained on all graphs instead of the
+    training part, and all graphs with fewer nodes than a graphlet are alike; here, they
+    get isolated nodes.
+
+    Published setting: graphlets of 7 nodes for social networks (8 according to the
+    README of the authors' code); with node labels shortest paths, or subtrees of two
+    rounds of 1-WL.
 
     Args:
         seed: Seed of the graphlets.
