@@ -414,8 +414,8 @@ def _verdict(
             yield (
                 f"- fullrank / {name}: geometric mean "
                 f"{statistics.geometric_mean(ratios.values()):.3f} over {len(ratios)} "
-                f"of {len(cells)} cells, worst {ratios[worst]:.3f} ({worst}); CPU "
-                f"{mine / theirs:.2f} times as much"
+                f"of {len(cells)} cells, worst {ratios[worst]:.3f} ({worst}); "
+                f"{mine / theirs:.2f} times the CPU time in total"
             )
 
 
