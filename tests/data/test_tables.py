@@ -60,7 +60,10 @@ def test_long_cells(table):
 @given(
     rows=st.lists(
         st.lists(
-            st.text(st.characters(exclude_characters="\0", codec="utf-8")),
+            # `open_table` removes the apostrophe of an escaped formula.
+            st.text(st.characters(exclude_characters="\0", codec="utf-8")).filter(
+                lambda cell: not cell.startswith("'")
+            ),
             min_size=2,
             max_size=2,
         )
