@@ -192,6 +192,10 @@ def test_numbers_are_left_alone():
     )
 
 
+def test_only_the_apostrophes_of_formulas_are_removed(table):
+    assert table("a,b,c\n'abc,'=1,''=1\n")[1] == [(2, ["'abc", "=1", "'=1"])]
+
+
 TRUTH = [("CCO", "-0.77"), ("c1ccccc1", "2.13"), ("CC(=O)O", "")]
 
 
