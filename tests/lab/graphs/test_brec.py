@@ -29,7 +29,8 @@ def gin():
 
 
 def test_rpc_tells_apart_what_the_model_can_and_nothing_else(suite):
-    few = RPC(epochs=3)
+    # With 3 epochs it depends on the machine whether Hotelling's test sees the trees.
+    few = RPC(epochs=10)
     by_gin = brec(gin, suite=suite, settings=few)
     assert by_gin.hotelling.tolist() == [False, False, False, True]
     assert by_gin.dim == 16
