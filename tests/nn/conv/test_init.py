@@ -20,11 +20,16 @@ from shared_data import shared_data
 WIDTH = 64
 
 
-def variation(conv, *graph):
-    """Standard deviation over pairs of what the first linear map of the MLP returns."""
+def first_products(conv, *graph):
+    """What the first linear map of the MLP returns for each pair, without its bias."""
     local = conv.neighborhoods(*graph)
     expanded = conv.expand(local, conv.read_coefficients(local))
-    out = expanded @ conv.mlp[0].weight.t()
+    return (expanded @ conv.mlp[0].weight.t()).detach()
+
+
+def variation(conv, *graph):
+    """Standard deviation of the first products over pairs."""
+    out = first_products(conv, *graph)
     return out.std(dim=0).square().mean().sqrt().item()
 
 
@@ -64,18 +69,13 @@ def test_one_plus_tanh_varies_as_gin_at_every_scale():
 
 
 def first_step(conv, x, edge_index):
-    """Relative change of the first product of the MLP in the first step of Adam."""
-
-    def product():
-        local = conv.neighborhoods(x, edge_index)
-        expanded = conv.expand(local, conv.read_coefficients(local))
-        return (expanded @ conv.mlp[0].weight.t()).detach()
-
-    before = product()
+    """Relative change of the first products in the first step of Adam."""
+    before = first_products(conv, x, edge_index)
     optimizer = torch.optim.Adam(conv.parameters(), lr=1e-4)
     (conv(x, edge_index) - 1).square().mean().backward()
     optimizer.step()
-    return ((product() - before).norm() / before.norm()).item()
+    after = first_products(conv, x, edge_index)
+    return ((after - before).norm() / before.norm()).item()
 
 
 def test_steps_of_adam_grow_with_the_number_of_balanced_aggregators():
